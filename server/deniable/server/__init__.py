@@ -1,0 +1,1 @@
+"""The aggregation server: takes reports, keeps tallies, answers with estimates and intervals."""

@@ -1,0 +1,1 @@
+"""What client, server and simulator agree on: surveys, mechanisms, the wire format."""

@@ -1,0 +1,15 @@
+"""A verb of the `deniable` command: each part brings its own, in its `verbs.py`."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """`run` returns the exit code: 0 well, 1 a finding. Heavy imports belong inside it."""
+
+    name: str
+    summary: str
+    arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]

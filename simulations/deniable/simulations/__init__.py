@@ -1,0 +1,1 @@
+"""The simulator: what the privacy costs, before anyone is asked."""
