@@ -1,0 +1,122 @@
+"""Reading a document key by key: one clear error, naming the key and the cure, for any mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import date, datetime
+from typing import Any
+
+from deniable.shared.errors import InvalidSurvey
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", re.ASCII)
+_QUESTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_NOUNS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+MOST_TEXT = 2_000
+
+
+class Reader:
+    """One table of a document; `done` refuses whatever was not asked for."""
+
+    def __init__(self, path: str, table: object) -> None:
+        if not isinstance(table, dict):
+            raise InvalidSurvey(path, f"must be a table, got {_noun(table)}")
+        self.path, self._table, self._asked = path, table, set[str]()
+
+    def __contains__(self, key: str) -> bool:
+        self._asked.add(key)
+        return key in self._table
+
+    def take(self, key: str, kind: type | tuple[type, ...], cure: str = "") -> Any:
+        """The value of a key that must be there; Any, because the caller's `kind` says what."""
+        if key not in self:
+            near = next((k for k in self._table if _alike(k, key)), None)
+            hint = cure or "add it"
+            raise InvalidSurvey(
+                f"{self.path}.{key}",
+                f"is missing; {hint}" if near is None else f"is missing; is it {near!r}, misspelt?",
+            )
+        value = self._table[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            wanted = " or ".join(_NOUNS.get(k, f"a {k.__name__}") for k in kinds)
+            hint = f"; {cure}" if cure else ""
+            raise InvalidSurvey(f"{self.path}.{key}", f"must be {wanted}, got {_noun(value)}{hint}")
+        return value
+
+    def optional(self, key: str, kind: type) -> Any:
+        return self.take(key, kind) if key in self else None
+
+    def text(self, key: str, cure: str) -> str:
+        value: str = self.take(key, str, cure)
+        if not value.strip() or len(value) > MOST_TEXT or not value.isprintable():
+            raise InvalidSurvey(
+                f"{self.path}.{key}", f"must be one line of 1 to {MOST_TEXT} characters; {cure}"
+            )
+        return value
+
+    def name(self, key: str) -> str:
+        """A question's name: it is also a keyword argument of `Client.answer`."""
+        value: str = self.take(key, str, f'write {key} = "crashed"')
+        if not _QUESTION_NAME.fullmatch(value):
+            raise InvalidSurvey(
+                f"{self.path}.{key}",
+                f"letters, digits, underscores, at most 64, first no digit; got {value!r}",
+            )
+        return value
+
+    def survey_name(self, key: str) -> str:
+        value: str = self.take(key, str, f'write {key} = "app-health"')
+        if not _NAME.fullmatch(value):
+            raise InvalidSurvey(
+                f"{self.path}.{key}",
+                f"letters, digits and dashes inside, at most 64; got {value!r}",
+            )
+        return value
+
+    def one_of(self, key: str, allowed: Collection[str]) -> str:
+        choices = ", ".join(allowed)
+        value: str = self.take(key, str, f"write one of {choices}")
+        if value not in allowed:
+            raise InvalidSurvey(f"{self.path}.{key}", f"is one of {choices}; got {value!r}")
+        return value
+
+    def count(self, key: str, default: int, low: int, high: int) -> int:
+        value: int = self.take(key, int) if key in self else default
+        if not low <= value <= high:
+            raise InvalidSurvey(f"{self.path}.{key}", f"must be {low} to {high}, got {value}")
+        return value
+
+    def day(self, key: str) -> date:
+        """A date: TOML has them, JSON carries them as ISO text."""
+        cure = f"write a day, like {key} = 2026-12-01"
+        value = self.take(key, (date, str), cure)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            return value
+        try:
+            day = date.fromisoformat(value)
+        except (TypeError, ValueError):
+            day = None
+        if day is None or day.isoformat() != value:
+            raise InvalidSurvey(f"{self.path}.{key}", f"must be a day, got {_noun(value)}; {cure}")
+        return day
+
+    def done(self) -> None:
+        """Refuse keys that nobody asked for: a misspelt key must not change a survey in silence."""
+        for key in self._table:
+            if key not in self._asked:
+                near = next((k for k in sorted(self._asked) if _alike(str(key), k)), None)
+                hint = f"did you mean {near!r}?" if near else "remove it"
+                raise InvalidSurvey(f"{self.path}.{key}", f"is not a key of a survey; {hint}")
+
+
+def _alike(one: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio() >= 0.75
+
+
+def _noun(value: object) -> str:
+    if isinstance(value, (str, bool, int, float, date)):
+        return repr(value) if not isinstance(value, date) else value.isoformat()
+    return _NOUNS.get(type(value), type(value).__name__)

@@ -1,0 +1,225 @@
+"""Envelopes: reports of one survey and round under one id, in the binary form and its JSON twin.
+
+    "DNB1" · survey id (32) · round (u32) · envelope id (16) · count (u32) · length (u32) · payload
+
+little-endian, back to back; lengths in bytes. A payload is `count` reports, each the survey's
+questions in order.
+PROTOCOL.md is the norm; `tests/vectors/` has good messages and bad ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.questions import Question
+from deniable.shared.survey import Survey
+
+MAGIC = b"DNB1"
+HEADER = struct.Struct("<4s32sI16sII")
+CONTENT_TYPE = "application/vnd.deniable.envelopes"
+MOST_BODY_BYTES = 2**20
+MOST_REPORTS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    survey: str  # 64 hex digits
+    round: int
+    id: bytes
+    count: int
+    payload: bytes
+
+    def pack(self) -> bytes:
+        header = HEADER.pack(
+            MAGIC, bytes.fromhex(self.survey), self.round, self.id, self.count, len(self.payload)
+        )
+        return header + self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class NamedReports:
+    """An envelope in JSON: its symbols have names until its survey is known."""
+
+    survey: str
+    round: int
+    id: bytes
+    reports: list[Any]
+
+    def envelope(self, survey: Survey) -> Envelope:
+        payload = b"".join(encode_report(survey, _symbols(survey, r)) for r in self.reports)
+        return Envelope(self.survey, self.round, self.id, len(self.reports), payload)
+
+
+def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
+    """The same on every retry of one round; of two rounds or surveys nobody can tell whose.
+
+    HMAC-SHA256 under the survey's own random key on the device.
+    """
+    message = b"id\0" + bytes.fromhex(survey) + struct.pack("<I", round_number)
+    return hmac.digest(key, message, hashlib.sha256)[:16]
+
+
+def encode_report(survey: Survey, symbols: Sequence[int]) -> bytes:
+    pairs = zip(survey.questions, symbols, strict=True)
+    return b"".join(s.to_bytes(q.mechanism.payload_size, "little") for q, s in pairs)
+
+
+def decode_reports(survey: Survey, envelope: Envelope) -> list[tuple[int, ...]]:
+    """Every report of an envelope, by the rules that the server keeps: the reference for them."""
+    size = survey.report_size
+    if envelope.count == 0:
+        raise InvalidEnvelope("bad-payload", "an envelope holds at least one report")
+    if len(envelope.payload) != envelope.count * size:
+        raise InvalidEnvelope(
+            "bad-payload",
+            f"{envelope.count} reports of {size} bytes are {envelope.count * size} bytes, "
+            f"got {len(envelope.payload)}",
+        )
+    starts = range(0, len(envelope.payload), size)
+    return [decode_report(survey, envelope.payload[start : start + size]) for start in starts]
+
+
+def decode_report(survey: Survey, payload: bytes) -> tuple[int, ...]:
+    """The symbols of one report; refuses what no client sends."""
+    if len(payload) != survey.report_size:
+        raise InvalidEnvelope(
+            "bad-payload", f"a report has {survey.report_size} bytes, got {len(payload)}"
+        )
+    symbols, start = [], 0
+    for question in survey.questions:
+        end = start + question.mechanism.payload_size
+        symbol = int.from_bytes(payload[start:end], "little")
+        if symbol >= question.mechanism.symbols:
+            raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
+        symbols.append(symbol)
+        start = end
+    return tuple(symbols)
+
+
+def parse_envelopes(body: bytes) -> list[Envelope]:
+    """Every envelope of a binary body; a body that cannot be read to its end is refused whole."""
+    envelopes: list[Envelope] = []
+    start = 0
+    while start < len(body):
+        if len(body) - start < HEADER.size:
+            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its header")
+        magic, survey, number, id_, count, length = HEADER.unpack_from(body, start)
+        start += HEADER.size
+        if magic != MAGIC:
+            raise InvalidEnvelope(
+                "bad-body", f'envelope {len(envelopes)} does not begin with "DNB1"'
+            )
+        if len(body) - start < length:
+            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its payload")
+        envelopes.append(Envelope(survey.hex(), number, id_, count, body[start : start + length]))
+        start += length
+    if not envelopes:
+        raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
+    return envelopes
+
+
+def parse_json_envelopes(body: bytes) -> list[NamedReports]:
+    """The JSON twin: no repeated keys, whole numbers only; symbols wait for their survey."""
+    try:
+        table = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_each_key_once,
+            parse_float=_refuse,
+            parse_constant=_refuse,
+        )
+    except InvalidEnvelope:
+        raise
+    except (ValueError, RecursionError):
+        raise InvalidEnvelope("bad-body", "the body is not JSON in UTF-8") from None
+    envelopes = _fields(table, "the body", envelopes=list)["envelopes"]
+    if not envelopes:
+        raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
+    return [_named(index, part) for index, part in enumerate(envelopes)]
+
+
+def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
+    """One envelope as the JSON twin has it."""
+    reports = [_json_report(survey, symbols) for symbols in decode_reports(survey, envelope)]
+    return {
+        "survey": envelope.survey,
+        "round": envelope.round,
+        "id": envelope.id.hex(),
+        "reports": reports,
+    }
+
+
+def _json_report(survey: Survey, symbols: tuple[int, ...]) -> dict[str, int | str]:
+    pairs = zip(survey.questions, symbols, strict=True)
+    return {question.name: _json_symbol(question, symbol) for question, symbol in pairs}
+
+
+def _json_symbol(question: Question, symbol: int) -> int | str:
+    """A whole number; for unary, whose symbols are bit sets, the payload's bytes in hex."""
+    if question.mechanism.name == "unary":
+        return symbol.to_bytes(question.mechanism.payload_size, "little").hex()
+    return symbol
+
+
+def _symbols(survey: Survey, report: object) -> list[int]:
+    if not isinstance(report, dict) or set(report) != {q.name for q in survey.questions}:
+        names = ", ".join(question.name for question in survey.questions)
+        raise InvalidEnvelope("bad-payload", f"a report has exactly the keys {names}")
+    return [_symbol(question, report[question.name]) for question in survey.questions]
+
+
+def _symbol(question: Question, value: object) -> int:
+    mechanism = question.mechanism
+    if mechanism.name == "unary":
+        digits = 2 * mechanism.payload_size
+        if isinstance(value, str) and len(value) == digits and _is_hex(value):
+            value = int.from_bytes(bytes.fromhex(value), "little")
+        else:
+            raise InvalidEnvelope("bad-payload", f"question {question.name!r}: {digits} hex digits")
+    if type(value) is not int or not 0 <= value < mechanism.symbols:
+        raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
+    return value
+
+
+def _named(index: int, part: object) -> NamedReports:
+    where = f"envelope {index}"
+    fields = _fields(part, where, survey=str, round=int, id=str, reports=list)
+    if not (len(fields["survey"]) == 64 and _is_hex(fields["survey"])):
+        raise InvalidEnvelope("bad-body", f"{where}: survey is 64 hex digits in lower case")
+    if not (len(fields["id"]) == 32 and _is_hex(fields["id"])):
+        raise InvalidEnvelope("bad-body", f"{where}: id is 32 hex digits in lower case")
+    if not 0 <= fields["round"] < 2**32:
+        raise InvalidEnvelope("bad-body", f"{where}: round is 0 to 4294967295")
+    return NamedReports(
+        fields["survey"], fields["round"], bytes.fromhex(fields["id"]), fields["reports"]
+    )
+
+
+def _fields(table: object, where: str, **kinds: type) -> Mapping[str, Any]:
+    if not isinstance(table, dict) or set(table) != set(kinds):
+        raise InvalidEnvelope("bad-body", f"{where} has exactly the keys {', '.join(kinds)}")
+    for key, kind in kinds.items():
+        if type(table[key]) is not kind:
+            raise InvalidEnvelope("bad-body", f"{where}: {key} is of the wrong type")
+    return table
+
+
+def _is_hex(text: str) -> bool:
+    return all(character in "0123456789abcdef" for character in text)
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise InvalidEnvelope("bad-body", "a key is there twice in one object")
+    return table
+
+
+def _refuse(_: str) -> Any:
+    raise InvalidEnvelope("bad-body", "numbers are whole numbers")

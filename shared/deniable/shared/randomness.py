@@ -1,0 +1,16 @@
+"""Where randomness comes from: the kernel, anew for every report.
+
+A `Draw` is asked for a number of bits, a multiple of 8, and answers with a uniform whole number of
+that many bits. Nothing is kept between calls: a pool of random bytes would be handed on to both
+sides of a fork, and two reports with the same noise reveal their answers.
+"""
+
+from collections.abc import Callable
+from os import urandom
+
+Draw = Callable[[int], int]
+
+
+def kernel_draw(bits: int) -> int:
+    """Uniform in 0 .. 2^bits - 1, from the operating system, nothing kept."""
+    return int.from_bytes(urandom(bits >> 3), "little")

@@ -1,0 +1,1 @@
+"""The two shapes of mechanism: support designs for bits and choices, number tables for numbers."""

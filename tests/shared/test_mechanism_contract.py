@@ -1,0 +1,294 @@
+"""What every mechanism of the table keeps: private, whole, unbiased, and drawn as it is written."""
+
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+from operator import mul
+
+import mpmath
+import pytest
+
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.mechanism import Mechanism
+from deniable.shared.mechanisms import (
+    MECHANISMS,
+    KRandomizedResponse,
+    LocalLaplace,
+    RandomizedResponse,
+    Ternary,
+    choice_mechanism,
+    number_mechanism,
+)
+from deniable.shared.mechanisms.unary import Unary
+from deniable.shared.shapes.number_table import NumberTable
+from deniable.shared.shapes.support import SupportDesign
+from deniable.shared.thresholds import ONE
+from tests.plausible import assert_implausible, assert_plausible
+from tests.shared.contract import draw_answer, exact_rows, named, scale, small_mechanisms
+
+ALL = list(small_mechanisms())
+every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
+
+
+def exp_below(epsilon: Epsilon) -> Fraction:
+    """A rational below e^ε, by a library that the code under test does not use."""
+    with mpmath.workprec(400):
+        value = mpmath.exp(mpmath.mpf(epsilon.billionths) / 10**9)
+        return Fraction(int(mpmath.floor(value * 2**300)), 2**300)
+
+
+def worst_column(rows: list[list[int]]) -> Fraction:
+    return max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
+
+
+def mean_value(table: NumberTable, row: list[int]) -> Fraction:
+    """The exact mean of the values under one row, in steps; sums of integers, so it is quick."""
+    common = math.lcm(*(value.denominator for value in table.values))
+    whole = [value.numerator * (common // value.denominator) for value in table.values]
+    return Fraction(sum(map(mul, row, whole)), common * ONE)
+
+
+def test_every_named_mechanism_is_in_the_contract() -> None:
+    assert {mechanism.name for mechanism in ALL} == set(MECHANISMS)
+
+
+@every_mechanism
+def test_privacy_loss_never_exceeds_epsilon(mechanism: Mechanism) -> None:
+    """Exact, no sampling: the worst ratio of any column is at most e^ε."""
+    assert worst_column(exact_rows(mechanism)) <= exp_below(mechanism.epsilon)
+    assert mechanism.is_private()
+
+
+@every_mechanism
+def test_worst_ratio_is_that_of_the_rows(mechanism: Mechanism) -> None:
+    larger, smaller = mechanism.worst_ratio()
+    assert Fraction(larger, smaller) == worst_column(exact_rows(mechanism))
+
+
+@every_mechanism
+def test_little_of_epsilon_is_lost(mechanism: Mechanism) -> None:
+    """Rounding costs less than a billionth of ε."""
+    spent = mechanism.realised_epsilon()
+    assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
+
+
+@every_mechanism
+def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Mechanism) -> None:
+    for row in exact_rows(mechanism):
+        assert sum(row) == scale(mechanism)
+        assert min(row) > 0
+
+
+@every_mechanism
+def test_estimates_are_unbiased_by_enumeration(mechanism: Mechanism) -> None:
+    """Bits and choices: P[supported] is exactly keep or lie. Numbers: the values' mean is the
+    answer to 2^-40 of a step."""
+    for answer, row in enumerate(exact_rows(mechanism)):
+        if isinstance(mechanism, NumberTable):
+            grid_point = Fraction(answer * mechanism.steps, len(mechanism.rows) - 1)
+            assert abs(mean_value(mechanism, row) - grid_point) <= Fraction(1, 2**40)
+        else:
+            assert isinstance(mechanism, SupportDesign)
+            for option in range(mechanism.options):
+                supported = sum(p for s, p in enumerate(row) if mechanism.supports(s, option))
+                stated = mechanism.keep if option == answer else mechanism.lie
+                assert Fraction(supported, scale(mechanism)) == Fraction(stated, ONE)
+
+
+@every_mechanism
+def test_payloads_are_whole_bytes_that_hold_every_symbol(mechanism: Mechanism) -> None:
+    assert 256 ** (mechanism.payload_size - 1) < mechanism.symbols <= 256**mechanism.payload_size
+
+
+def sampled() -> list[Mechanism]:
+    """One of each, at a size small enough to count every symbol."""
+    return [m for m in ALL if str(m.epsilon) in ("0.5", "2") and m.symbols <= 64]
+
+
+@pytest.mark.parametrize("mechanism", sampled(), ids=named)
+def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
+    """False alarm at most 1e-9 for each mechanism, over all its answers and symbols."""
+    rows = exact_rows(mechanism)
+    draw, n = random.Random(20261118).getrandbits, 6_000
+    alpha = 1e-9 / (len(rows) * mechanism.symbols)
+    for answer, row in enumerate(rows):
+        given = draw_answer(mechanism, answer)
+        counts = Counter(mechanism.randomize(given, draw) for _ in range(n))  # type: ignore[attr-defined]  # each shape's own answer type
+        assert set(counts) <= set(range(mechanism.symbols))
+        for symbol, probability in enumerate(row):
+            assert_plausible(counts[symbol], n, probability / scale(mechanism), alpha)
+
+
+def test_the_test_above_can_fail() -> None:
+    """The same check rejects a randomizer built for ε = 1.1 where 1 was stated."""
+    draw, n = random.Random(20261118).getrandbits, 200_000
+    wrong = KRandomizedResponse(Epsilon("1.1"), 3)
+    honest = sum(wrong.randomize(2, draw) == 2 for _ in range(n))
+    assert_implausible(honest, n, KRandomizedResponse(Epsilon("1"), 3).keep / ONE)
+
+
+def test_the_same_holds_for_one_symbol_of_a_number_table() -> None:
+    """And a Laplace table with the noise of ε = 2.2 where 2 was stated."""
+    draw, n = random.Random(20261118).getrandbits, 200_000
+    wrong = LocalLaplace(Epsilon("2.2"), 8)
+    honest = sum(wrong.randomize((4, 8), draw) == 4 for _ in range(n))
+    assert_implausible(honest, n, LocalLaplace(Epsilon("2"), 8).rows[4][4] / ONE)
+
+
+@pytest.mark.parametrize("edge", [0, ONE - 1])
+@pytest.mark.parametrize("mechanism", ALL, ids=named)
+def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism, edge: int) -> None:
+    """All bits zero and all bits one: no roll falls off an end."""
+    for answer in {0, len(exact_rows(mechanism)) - 1}:
+        given = draw_answer(mechanism, answer)
+        symbol = mechanism.randomize(given, lambda bits: (1 << bits) - 1 if edge else 0)  # type: ignore[attr-defined]  # each shape's own answer type
+        assert 0 <= symbol < mechanism.symbols
+
+
+def test_numbers_between_two_grid_points_keep_their_mean() -> None:
+    """The coin between two grid points goes up with exactly the share of the way, in 2^-64."""
+    table = number_mechanism(Epsilon("2"), 4, "local-laplace")
+    ups: list[int] = []
+
+    def draw(bits: int) -> int:
+        assert bits == 128
+        return ups[-1] << 64
+
+    third = ONE // 3
+    for coin, low_point in ((third - 1, False), (third + 1, True)):
+        ups.append(coin)
+        reported = table.randomize((1, 12), draw)  # a third of the way from point 0 to point 1
+        assert reported == table.randomize(
+            (0, 4) if low_point else (1, 4), lambda _: (ONE - 1) << 64
+        )
+
+
+def nearest(numerator: Fraction) -> int:
+    return round(numerator * ONE)
+
+
+def test_rounding_to_nearest_would_break_epsilon() -> None:
+    """Why lies are rounded up: to the nearest unit some cells exceed e^ε, so the proof is no
+    formality."""
+    broken = 0
+    for hundredths in range(5, 400, 5):
+        epsilon = Epsilon(f"{hundredths / 100:.2f}")
+        for symbols in (2, 3, 10, 100):
+            lie = nearest(1 / (exp_below(epsilon) + symbols - 1))
+            broken += Fraction(ONE - lie * (symbols - 1), lie) > exp_below(epsilon)
+    assert broken > 50
+
+
+def test_the_default_choice_has_the_least_expected_error() -> None:
+    """k-ary response while options are few, unary beyond; the total over the options decides."""
+    names = [choice_mechanism(Epsilon("1"), k).name for k in (2, 3, 9, 10, 11, 12, 100)]
+    assert names[:3] == ["k-randomized-response"] * 3
+    assert names[-1] == "unary"
+    for k in range(2, 40):
+        chosen = choice_mechanism(Epsilon("1"), k).predicted_error(1)
+        named_errors = [
+            choice_mechanism(Epsilon("1"), k, name).predicted_error(1)
+            for name in ("k-randomized-response", "unary")
+        ]
+        assert chosen == min(named_errors)
+
+
+def test_the_default_number_table_has_the_least_worst_variance() -> None:
+    """Against a search of every grid at several ε, and ternary; one step is one-bit-mean."""
+    for text in ("0.3", "1", "1.38", "1.4", "2", "4"):
+        epsilon = Epsilon(text)
+        best = min(LocalLaplace(epsilon, m).worst_variance(1) for m in range(1, 33))
+        best = min(best, Ternary(epsilon).worst_variance(1))
+        assert number_mechanism(epsilon).worst_variance(1) <= best * (1 + 1e-9)
+    names = [number_mechanism(Epsilon(text)).name for text in ("1.09", "1.1", "5.3", "5.4")]
+    assert names == ["one-bit-mean", "ternary", "ternary", "local-laplace"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "fine", "best"),
+    [
+        ("0.5", 19.491, 16.671),
+        ("1", 5.5549, 4.6827),
+        ("2", 1.6264, 1.47974),
+        ("4", 0.46518, 0.46156),
+    ],
+)
+def test_worst_variances_are_those_computed_elsewhere(
+    epsilon: str, fine: float, best: float
+) -> None:
+    """Gathered Laplace on [-1, 1] with 64 steps and with the best grid, by independent software."""
+    table = LocalLaplace(Epsilon(epsilon), 64)
+    assert 4 * table.worst_variance(1) == pytest.approx(fine, rel=5e-5)
+    chosen = number_mechanism(Epsilon(epsilon), None, "local-laplace")
+    assert 4 * chosen.worst_variance(1) == pytest.approx(best, rel=5e-5)
+
+
+@every_mechanism
+def test_predicted_variance_is_that_of_the_rows(mechanism: Mechanism) -> None:
+    """By enumeration: of the estimated share of option 0, or of the mean, from one report."""
+    for answer, row in enumerate(exact_rows(mechanism)):
+        chances = [weight / scale(mechanism) for weight in row]
+        if isinstance(mechanism, NumberTable):
+            centre = answer * mechanism.steps / (len(mechanism.rows) - 1)
+            spread = math.fsum(
+                p * (float(v) - centre) ** 2 for p, v in zip(chances, mechanism.values, strict=True)
+            )
+            stated = mechanism.variance(1, centre / mechanism.steps) * mechanism.steps**2
+        else:
+            assert isinstance(mechanism, SupportDesign)
+            rate = math.fsum(p for s, p in enumerate(chances) if mechanism.supports(s, 0))
+            spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
+            stated = mechanism.variance(1, float(answer == 0))
+        assert stated == pytest.approx(spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
+def test_the_finest_grid_is_unbiased_too(epsilon: str) -> None:
+    table = LocalLaplace(Epsilon(epsilon), 255)
+    for answer, row in enumerate(exact_rows(table)):
+        assert abs(mean_value(table, row) - answer) <= Fraction(1, 2**60)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "lie"),
+    [
+        ("0.5", 6964396094736529935),
+        ("1", 4961093570831980854),
+        ("2", 2198905795380358826),
+        ("4", 331787012026708148),
+    ],
+)
+def test_thresholds_are_those_computed_elsewhere(epsilon: str, lie: int) -> None:
+    assert RandomizedResponse(Epsilon(epsilon)).lie == lie
+
+
+def test_large_designs_hold_by_their_structure() -> None:
+    for text in ("0.01", "1", "20"):
+        for options in (1_024, 65_536):
+            assert KRandomizedResponse(Epsilon(text), options).is_private()
+            assert Unary(Epsilon(text), options).is_private()
+
+
+def test_a_table_with_one_unit_too_many_is_caught() -> None:
+    """The proof is sharp: one unit of 2^-64 moved from a lie to the truth breaks it."""
+    mechanism = RandomizedResponse(Epsilon("1"))
+    mechanism.lie -= 1
+    mechanism.keep += 1
+    assert not mechanism.is_private()
+
+
+def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
+    mechanism = RandomizedResponse(Epsilon("1"))
+    assert mechanism.leverage == pytest.approx(1.58198, rel=1e-5)
+    assert number_mechanism(Epsilon("1")).leverage == pytest.approx(1.58198, rel=1e-5)
+    assert math.isclose(KRandomizedResponse(Epsilon("1"), 256).leverage, 149.4, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", [m for m in ALL if isinstance(m, NumberTable)], ids=named)
+def test_every_search_takes_the_same_number_of_steps(mechanism: NumberTable) -> None:
+    """A bisection over 2^b - 1 entries takes exactly b steps, whatever it looks for."""
+    for row in mechanism._cumulative:
+        assert (len(row) + 1).bit_count() == 1
+        assert list(row) == sorted(row)
+        assert row[mechanism.symbols - 2] < ONE

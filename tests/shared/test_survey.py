@@ -1,0 +1,255 @@
+"""The survey document: its rules, errors that name key and cure, its bytes, its signature."""
+
+import json
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.shared.errors import InvalidAnswer, InvalidSurvey, UntrustedSurvey, WrongUse
+from deniable.shared.questions import Number
+from deniable.shared.randomness import kernel_draw
+from deniable.shared.rounds import first_day, round_of
+from deniable.shared.signing import create_key, load_key, public_hex, sign, verify
+from deniable.shared.survey import parse_document, parse_toml, render_document, survey_id
+
+VECTOR: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "survey.json").read_text()
+)
+TOML: str = VECTOR["toml"]
+ANSWERS = {"crashed": True, "minutes": 34.5, "browser": "firefox", "plugins": "none"}
+
+
+def test_a_survey_becomes_the_very_bytes_of_the_vector() -> None:
+    assert render_document(parse_toml(TOML)) == VECTOR["document"].encode()
+    assert survey_id(VECTOR["document"].encode()) == VECTOR["id"]
+
+
+def test_a_published_survey_reads_back_the_same() -> None:
+    survey = parse_document(VECTOR["document"].encode())
+    assert render_document(survey) == VECTOR["document"].encode()
+    assert survey.report_size == VECTOR["report_size"] == 5
+    assert (survey.first_round, survey.last_round, survey.rounds) == (683, 685, 3)
+    assert (survey.round_epsilon, survey.lifetime_epsilon) == ("2.5", "7.5")
+
+
+def test_what_is_left_out_is_chosen_and_written_back() -> None:
+    text = TOML.replace('mechanism = "local-laplace"\ngrid = 64\n', "").replace(
+        'mechanism = "unary"\n', ""
+    )
+    questions = json.loads(render_document(parse_toml(text)))["question"]
+    assert [question["mechanism"] for question in questions] == [
+        "randomized-response",
+        "one-bit-mean",
+        "k-randomized-response",
+        "unary",
+    ]
+    assert all(question["integers"] for question in questions)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "says"),
+    [
+        ('name = "app-health"', 'name = "app health"', "survey.name", "dashes"),
+        ('name = "app-health"', 'nmae = "app-health"', "survey.name", "'nmae', misspelt"),
+        ("grace_days = 14", "grace_day = 14", "survey.grace_day", "did you mean 'grace_days'"),
+        ("grace_days = 14", 'colour = "red"', "survey.colour", "remove it"),
+        ("grace_days = 14", "grace_days = -1", "survey.grace_days", "0 to 366"),
+        ("grace_days = 14", "grace_days = true", "survey.grace_days", "whole number"),
+        ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
+        ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
+        ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
+        ('round = "month"', 'round = "year"', "survey.round", "once, day, week, month"),
+        ('title = "How is', 'title = "\\nHow is', "survey.title", "one line"),
+        ('owner = "Example Ltd, privacy@example.org"', "", "survey.owner", "who asks"),
+        ('epsilon = "0.5"', "epsilon = 0.5", "question[1].epsilon", 'epsilon = "0.5"'),
+        ('epsilon = "0.5"', 'epsilon = "0"', "question[1].epsilon", "above 0"),
+        ('epsilon = "0.5"', 'epsilon = "20.1"', "question[1].epsilon", "at most 20"),
+        ('epsilon = "0.5"', 'epsilon = "-1"', "question[1].epsilon", "decimal text"),
+        ('epsilon = "0.5"', 'epsilon = "1e-3"', "question[1].epsilon", "decimal text"),
+        ('epsilon = "0.5"', 'epsilon = "٣"', "question[1].epsilon", "decimal text"),
+        ('kind = "bit"', 'kind = "bits"', "question[1].kind", "bit, number, choice"),
+        ('kind = "bit"', 'kind = "bit"\nlow = 1', "question[1].low", "remove it"),
+        ('name = "crashed"', 'name = "app crashed"', "question[1].name", "underscores"),
+        ('name = "crashed"', 'name = "minutes"', "question.name", "there twice"),
+        ("high = 120", "high = 0", "question[2].high", "above low"),
+        ("high = 120", "high = nan", "question[2].high", "between"),
+        ("high = 120", "high = 1e300", "question[2].high", "between"),
+        ("grid = 64", "grid = 0", "question[2].grid", "1 to 255"),
+        ("grid = 64", "grid = 256", "question[2].grid", "1 to 255"),
+        ('mechanism = "unary"', 'mechanism = "laplace"', "question[4].mechanism", "unary"),
+        ('"chrome", ', '"firefox", ', "question[3].options", "there twice"),
+        ('"chrome", ', '"", ', "question[3].options", "not empty"),
+        ('other = "other"', 'other = "else"', "question[3].other", "none of the options"),
+    ],
+)
+def test_a_mistake_is_answered_with_its_key_and_its_cure(
+    old: str, new: str, key: str, says: str
+) -> None:
+    assert old in TOML
+    with pytest.raises(InvalidSurvey) as caught:
+        parse_toml(TOML.replace(old, new, 1))
+    assert caught.value.key == key
+    assert says in caught.value.problem
+
+
+@pytest.mark.parametrize("text", ["", "[survey]", "question = 3", "not toml", "[[question]]\n"])
+def test_a_file_that_is_no_survey_is_one_clear_error(text: str) -> None:
+    with pytest.raises(InvalidSurvey):
+        parse_toml(text)
+
+
+def published(change: dict[str, Any]) -> bytes:
+    table = json.loads(VECTOR["document"])
+    table["question"][0] |= change
+    return json.dumps(table).encode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"integers": ["6964396094736529934"]},
+        {"integers": []},
+        {"integers": [6964396094736529935]},
+        {"epsilon": "0.6"},
+        {"epsilon": "0.50"},
+        {"mechanism": "unary"},
+    ],
+)
+def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[str, Any]) -> None:
+    """ε is recomputed from the document's own integers; one unit less of noise is refused."""
+    with pytest.raises(InvalidSurvey):
+        parse_document(published(change))
+
+
+def test_a_published_survey_leaves_nothing_out() -> None:
+    table = json.loads(VECTOR["document"])
+    del table["question"][0]["integers"]
+    with pytest.raises(InvalidSurvey, match="leaves something out"):
+        parse_document(json.dumps(table).encode())
+
+
+@pytest.mark.parametrize(
+    "document", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"survey": {}, "survey": {}}']
+)
+def test_bytes_that_are_no_document_are_refused(document: bytes) -> None:
+    with pytest.raises(InvalidSurvey):
+        parse_document(document)
+
+
+def test_a_signature_holds_only_for_its_bytes_and_its_key() -> None:
+    document, key = VECTOR["document"].encode(), VECTOR["key"]
+    verify(document, VECTOR["signature"], key, {key})
+    with pytest.raises(UntrustedSurvey, match="not a trusted key"):
+        verify(document, VECTOR["signature"], key, {"00" * 32})
+    with pytest.raises(UntrustedSurvey):
+        verify(document + b" ", VECTOR["signature"], key, {key})
+
+
+@pytest.mark.parametrize("bad", VECTOR["bad"], ids=lambda bad: bad["name"])
+def test_bad_signatures_of_the_vectors_are_refused(bad: dict[str, str]) -> None:
+    with pytest.raises(UntrustedSurvey):
+        verify(VECTOR["document"].encode(), bad["signature"], VECTOR["key"], {VECTOR["key"]})
+
+
+def test_a_signing_key_is_its_owners_alone_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "signing.pem"
+    key = create_key(str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = load_key(str(path))
+    verify(b"document", sign(b"document", again), public_hex(key), {public_hex(key)})
+    with pytest.raises(WrongUse, match="never overwritten"):
+        create_key(str(path))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
+def test_a_key_that_cannot_be_read_says_what_to_do(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "signing.pem"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(WrongUse, match=r"signing\.pem"):
+        load_key(str(path))
+
+
+@given(st.dates(date(1970, 1, 1), date(2100, 1, 1)), st.sampled_from(["day", "week", "month"]))
+def test_every_day_lies_in_its_round(day: date, period: str) -> None:
+    number = round_of(period, day)
+    assert first_day(period, number) <= day < first_day(period, number + 1)
+
+
+def test_rounds_are_numbered_as_the_design_says() -> None:
+    assert round_of("week", date(1970, 1, 4)) == 0
+    assert round_of("week", date(1970, 1, 5)) == 1
+    assert round_of("day", date(1970, 1, 2)) == 1
+    assert round_of("once", date(2026, 1, 1)) == 0
+
+
+def test_reports_are_taken_from_an_hour_before_the_round_to_the_end_of_grace() -> None:
+    survey = parse_toml(TOML)
+    assert survey.taken_from(683) == datetime(2026, 11, 30, 23, tzinfo=UTC)
+    assert survey.taken_until(683) == datetime(2027, 1, 15, tzinfo=UTC)
+    once = parse_toml(TOML.replace('"month"', '"once"'))
+    assert (once.first_round, once.last_round) == (0, 0)
+    assert once.taken_from(0) == datetime(2026, 11, 30, 23, tzinfo=UTC)
+    assert once.taken_until(0) == datetime(2027, 3, 15, tzinfo=UTC)
+
+
+def test_a_survey_is_answered_whole() -> None:
+    survey = parse_toml(TOML)
+    symbols = survey.report(ANSWERS, kernel_draw)
+    assert len(symbols) == 4
+    with pytest.raises(InvalidAnswer, match="missing"):
+        survey.report({"crashed": True}, kernel_draw)
+    with pytest.raises(InvalidAnswer, match="asks only for"):
+        survey.report(ANSWERS | {"colour": "red"}, kernel_draw)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("crashed", "secret"),
+        ("crashed", 7351),
+        ("crashed", None),
+        ("minutes", "7351"),
+        ("minutes", float("nan")),
+        ("minutes", True),
+        ("browser", 7351),
+        ("plugins", "secret"),
+    ],
+)
+def test_a_refused_answer_is_not_in_the_error(name: str, answer: object) -> None:
+    with pytest.raises(InvalidAnswer) as caught:
+        parse_toml(TOML).report(ANSWERS | {name: answer}, kernel_draw)
+    assert caught.value.question == name
+    assert "secret" not in str(caught.value)
+    assert "7351" not in str(caught.value)
+
+
+def test_an_option_that_is_not_listed_is_taken_by_other() -> None:
+    browser = parse_toml(TOML).questions[2]
+    assert browser.read("lynx") == browser.read("other") == 4
+
+
+@given(st.floats(allow_nan=False) | st.integers())
+def test_numbers_are_clamped_and_placed_exactly(answer: float) -> None:
+    minutes = parse_toml(TOML).questions[1]
+    assert isinstance(minutes, Number)
+    numerator, denominator = minutes.read(answer)
+    clamped = min(max(answer, 0), 120)
+    assert Fraction(numerator, denominator) == Fraction(clamped) / 120
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1))
+def test_positions_are_exact_for_any_bounds(low: float, width: float, share: float) -> None:
+    high = low + width
+    minutes = parse_toml(
+        TOML.replace("low = 0\n", f"low = {low!r}\n").replace("high = 120\n", f"high = {high!r}\n")
+    ).questions[1]
+    answer = low + share * width
+    exact = (Fraction(answer) - Fraction(low)) / (Fraction(high) - Fraction(low))
+    numerator, denominator = minutes.read(answer)  # type: ignore[misc]  # a number's is a ratio
+    assert Fraction(numerator, denominator) == min(max(exact, Fraction(0)), Fraction(1))

@@ -1,0 +1,142 @@
+"""Wire messages as files: good ones read and written back, bad ones refused for their reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.envelope import (
+    Envelope,
+    NamedReports,
+    decode_reports,
+    encode_report,
+    envelope_id,
+    json_envelope,
+    parse_envelopes,
+    parse_json_envelopes,
+)
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.mechanisms import (
+    RandomizedResponse,
+    choice_mechanism,
+    number_mechanism,
+)
+from deniable.shared.survey import Survey, parse_document
+
+FOLDER = Path(__file__).parent.parent / "vectors"
+
+
+def vectors(name: str) -> Any:  # JSON has no type of its own
+    return json.loads((FOLDER / name).read_text())
+
+
+ENVELOPES = vectors("envelopes.json")
+
+
+def title(vector: dict[str, Any]) -> str:
+    return str(vector["name"])
+
+
+@pytest.fixture(scope="module")
+def survey() -> Survey:
+    return parse_document(vectors("survey.json")["document"].encode())
+
+
+def parse(vector: dict[str, str], survey: Survey) -> list[Envelope]:
+    if "binary" in vector:
+        return parse_envelopes(bytes.fromhex(vector["binary"]))
+    return [named.envelope(survey) for named in parse_json(vector)]
+
+
+def parse_json(vector: dict[str, str]) -> list[NamedReports]:
+    return parse_json_envelopes(vector["json"].encode())
+
+
+@pytest.mark.parametrize("vector", ENVELOPES["good"], ids=title)
+def test_good_messages_mean_the_same_in_both_encodings(
+    vector: dict[str, Any], survey: Survey
+) -> None:
+    binary = parse_envelopes(bytes.fromhex(vector["binary"]))
+    named = [part.envelope(survey) for part in parse_json(vector)]
+    assert binary == named
+    stated = [
+        Envelope(
+            part["survey"],
+            part["round"],
+            bytes.fromhex(part["id"]),
+            part["count"],
+            bytes.fromhex(part["payload"]),
+        )
+        for part in vector["envelopes"]
+    ]
+    assert binary == stated
+
+
+@pytest.mark.parametrize("vector", ENVELOPES["good"], ids=title)
+def test_good_messages_are_written_as_they_were_read(
+    vector: dict[str, Any], survey: Survey
+) -> None:
+    envelopes = parse_envelopes(bytes.fromhex(vector["binary"]))
+    assert b"".join(envelope.pack() for envelope in envelopes).hex() == vector["binary"]
+    table = {"envelopes": [json_envelope(survey, envelope) for envelope in envelopes]}
+    assert table == json.loads(vector["json"])
+    for envelope in envelopes:
+        reports = [encode_report(survey, symbols) for symbols in decode_reports(survey, envelope)]
+        assert b"".join(reports) == envelope.payload
+
+
+@pytest.mark.parametrize("vector", ENVELOPES["bad_body"], ids=title)
+def test_a_bad_body_is_refused_whole(vector: dict[str, str], survey: Survey) -> None:
+    with pytest.raises(InvalidEnvelope) as caught:
+        parse(vector, survey)
+    assert caught.value.code == "bad-body"
+
+
+@pytest.mark.parametrize("vector", ENVELOPES["bad_payload"], ids=title)
+def test_a_bad_payload_refuses_its_envelope(vector: dict[str, str], survey: Survey) -> None:
+    with pytest.raises(InvalidEnvelope) as caught:
+        [decode_reports(survey, envelope) for envelope in parse(vector, survey)]
+    assert caught.value.code == "bad-payload"
+
+
+def test_every_truncation_of_a_valid_message_is_refused() -> None:
+    message = bytes.fromhex(ENVELOPES["good"][0]["binary"])
+    for length in range(len(message)):
+        with pytest.raises(InvalidEnvelope):
+            parse_envelopes(message[:length])
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"[" * 50_000, b'{"envelopes": [9' + b"9" * 5000])
+def test_hostile_json_is_refused_and_nothing_else(body: bytes) -> None:
+    with pytest.raises(InvalidEnvelope):
+        parse_json_envelopes(body)
+
+
+@pytest.mark.parametrize("vector", vectors("envelope_ids.json"))
+def test_envelope_ids_are_those_of_the_vectors(vector: dict[str, Any]) -> None:
+    made = envelope_id(bytes.fromhex(vector["key"]), vector["survey"], vector["round"])
+    assert made.hex() == vector["id"]
+
+
+@pytest.mark.parametrize("vector", vectors("mechanisms.json"))
+def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
+    """One call of the draw per report, of exactly these bytes."""
+    epsilon, size, answer = Epsilon(vector["epsilon"]), vector["size"], vector["answer"]
+    rest = [bytes.fromhex(vector["draw"])]
+
+    def draw(bits: int) -> int:
+        random = rest.pop()
+        assert len(random) * 8 == bits
+        return int.from_bytes(random, "little")
+
+    name = vector["mechanism"]
+    if name == "randomized-response":
+        symbol = RandomizedResponse(epsilon).randomize(answer, draw)
+    elif isinstance(answer, int):
+        symbol = choice_mechanism(epsilon, size, name).randomize(answer, draw)
+    else:
+        numerator, denominator = map(int, answer.split("/"))
+        symbol = number_mechanism(epsilon, size, name).randomize((numerator, denominator), draw)
+    assert (symbol, not rest) == (vector["symbol"], True)
