@@ -8,9 +8,9 @@ p (1 - q) / (q (1 - p)) = (1 - q) / q = e^ε. Rounding q up makes it smaller; p 
 Fit: many options; the variance, 4 e^ε / (n (e^ε - 1)^2) where few hold the option, does not grow
 with their number. The counts of different options are independent.
 
-Bits are drawn all at once: `lie` is written in binary, and one random bit per option and binary
-digit decides, least digit first, whether that option's uniform number is below it. As many rounds
-for every answer and every outcome.
+All options are drawn at once: each has a lane of nine bytes in one long number, eight of them
+random. Adding 2^64 - lie to every lane carries into the ninth byte exactly where the eight are not
+below `lie`. The same few operations on whole numbers for every answer and every outcome.
 
 Source: Wang, Blocki, Li, Jha 2017, "Locally differentially private protocols for frequency
 estimation", USENIX Security.
@@ -23,7 +23,8 @@ from deniable.shared.randomness import Draw
 from deniable.shared.shapes.support import SupportDesign
 from deniable.shared.thresholds import ONE, lie_units
 
-DIGITS = 64
+LANE = 9  # bytes: eight random ones, and one for the carry
+SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 
 
 class Unary(SupportDesign):
@@ -34,7 +35,10 @@ class Unary(SupportDesign):
         self.symbols = 1 << options
         self.keep = ONE // 2
         self.lie = lie_units(epsilon, 2)
-        self._digits = tuple(self.lie >> place & 1 for place in range(DIGITS))
+        self._random = int.from_bytes((b"\xff" * 8 + b"\0") * options, "little")
+        self._add = int.from_bytes(
+            ((ONE - self.lie).to_bytes(8, "little") + b"\0") * options, "little"
+        )
 
     @property
     def integers(self) -> tuple[int, ...]:
@@ -47,14 +51,12 @@ class Unary(SupportDesign):
         return (ONE - self.lie, self.lie), (ONE - self.keep, self.keep)
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        size = self.payload_size
-        random = draw((DIGITS * size + 1) * 8).to_bytes(DIGITS * size + 1, "little")
-        below = 0
-        for place, digit in enumerate(self._digits):
-            word = int.from_bytes(random[place * size : place * size + size], "little")
-            below = below | word if digit else below & word
-        everyone, true_bit = self.symbols - 1, 1 << answer
-        return below & (everyone ^ true_bit) | (random[-1] & 1) << answer
+        size = LANE * self.options
+        roll = draw(8 * (size + 1))
+        carries = ((roll & self._random) + self._add).to_bytes(size, "little")[LANE - 1 :: LANE]
+        lies = int(carries[::-1].translate(SET_WHERE_NO_CARRY), 2)
+        coin = roll >> (8 * size) & 1
+        return lies & (self.symbols - 1 ^ 1 << answer) | coin << answer
 
     def supports(self, symbol: int, option: int) -> bool:
         return bool(symbol >> option & 1)

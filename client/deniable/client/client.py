@@ -1,0 +1,149 @@
+"""The client: what an app calls to let its users answer surveys that hold nobody's answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from deniable.client import outbox
+from deniable.client.answering import Answering
+from deniable.client.leaving import flush_at_exit, stay
+from deniable.client.outcome import Outcome
+from deniable.client.policy import Policy
+from deniable.client.state import State, StateBusy, write_setting
+from deniable.client.surveys import Surveys
+from deniable.client.transport import HttpTransport, Transport, checked_address
+from deniable.client.uploader import Uploader
+from deniable.shared.errors import InvalidPolicy, StoreUnusable
+from deniable.shared.randomness import Draw, kernel_draw
+
+CLOSE_SECONDS = 1.0
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Client:
+    """One install of an app. Make one in each process; threads may share it, forks too.
+
+    No method raises for what a network or a disk does. A mistake in the app's own code raises:
+    InvalidPolicy for a policy or address that cannot be meant, InvalidAnswer for an answer that the
+    survey does not ask for.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        policy: Policy,
+        state: str | os.PathLike[str],
+        now: Callable[[], datetime] = utc_now,
+        draw: Draw = kernel_draw,
+        transport: Transport | None = None,
+    ) -> None:
+        if not isinstance(policy, Policy):
+            raise InvalidPolicy(
+                f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
+            )
+        checked_address(server)
+        carrier = transport or HttpTransport(server)
+        self._state = State(state)
+        self._surveys = Surveys(self._state, policy, carrier, now)
+        self._answering = Answering(self._state, policy, self._surveys, now, draw)
+        self._uploader = Uploader(self._state, carrier, now)
+        self._withdrawn = False
+        self._resume()
+
+    def consent(self, given: bool) -> bool:
+        """Record that the person agrees, or withdraw. Answers whether it is on disk.
+
+        Until consent is given, nothing is recorded, fetched or sent. Withdrawing deletes what was
+        not sent yet; even where the disk fails, this object records and sends nothing more.
+        """
+        self._withdrawn = not given
+        if not given and not self._state.begun:
+            return True
+        try:
+            with self._state.transaction(create=given) as db:
+                write_setting(db, "consent", "yes" if given else "no")
+                if not given:
+                    outbox.withdraw_all(db)
+        except StoreUnusable:
+            return False
+        return True
+
+    def answer(self, survey: str, /, **answers: object) -> Outcome:
+        """Randomize the answers to a survey, by its name or id, and queue the report.
+
+        Call it for everyone and whatever the answers are: who is asked must not depend on what is
+        true. Waits at most 2 s for the network, and only when no fresh list of surveys is on disk.
+        Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
+        """
+        if self._withdrawn:
+            return Outcome("no-consent", "consent was withdrawn")
+        try:
+            outcome = self._answering.answer(survey, answers)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
+        if outcome.status == "queued":
+            flush_at_exit(self)
+            self._uploader.wake()
+        return outcome
+
+    def flush(self, timeout: float = 2.0) -> int:
+        """Send what waits now, for at most `timeout` seconds; answers how many reports still wait.
+
+        0 also where the state cannot be used: then nothing can be sent.
+        """
+        try:
+            if not self._state.begun or self._withdrawn:
+                return 0
+            if self._answering.obstacle() is None:
+                return self._uploader.flush(timeout)
+            with self._state.transaction() as db:
+                return outbox.waiting(db)
+        except StoreUnusable:
+            return 0
+
+    def close(self) -> None:
+        """Flush for a second at most and end the background thread. What still waits is on disk."""
+        stay(self)
+        self.flush(CLOSE_SECONDS)
+        self._uploader.stop(CLOSE_SECONDS)
+
+    def forget(self) -> bool:
+        """Erase keys, unsent reports, the record of what was sent, cached surveys and consent.
+
+        What was spent, and for which surveys and rounds, stays: erasing must not refill a budget,
+        or anyone could be asked again and again. Answers whether it is done. A damaged database is
+        deleted, and the client then stays unavailable in this folder.
+        """
+        self._withdrawn = True
+        self._surveys.forget()
+        if not self._state.begun:
+            return True
+        try:
+            self._erase()
+        except StateBusy:
+            return False
+        except StoreUnusable:
+            return self._state.destroy()
+        return True
+
+    def _erase(self) -> None:
+        with self._state.transaction() as db:
+            for table in ("outbox", "survey_keys", "history", "surveys", "settings"):
+                db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from the line above
+
+    def _resume(self) -> None:
+        """Go on sending what an earlier process has left."""
+        try:
+            if self._state.begun and self._answering.obstacle() is None:
+                with self._state.transaction() as db:
+                    left = outbox.waiting(db)
+                if left:
+                    self._uploader.wake()
+        except StoreUnusable:
+            pass

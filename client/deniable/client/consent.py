@@ -1,0 +1,23 @@
+"""Consent: given in code, kept on disk, withdrawn at any time, and overruled by the environment."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+
+from deniable.client.state import read_setting
+
+SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
+
+
+def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The environment variable by which a person or an administrator says no, if there is one."""
+    for name in SWITCHES:
+        if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
+            return name
+    return None
+
+
+def is_given(db: sqlite3.Connection) -> bool:
+    return read_setting(db, "consent") == "yes"

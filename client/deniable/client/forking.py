@@ -1,0 +1,60 @@
+"""Forks: what a forked child must not inherit, remade before it is used.
+
+A lock that another thread held at the fork stays locked in the child for ever, threads do not come
+along, and an open SQLite connection must not be carried over at all. `os.fork` tells us; a fork
+made in C (uWSGI) does not, so what is watched also compares process numbers when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+
+class ForkAware:
+    """Something with locks or threads of its own. Call `same_process` first in each method."""
+
+    def __init__(self) -> None:
+        self._remake()
+        _watched.add(self)
+
+    def same_process(self) -> None:
+        if self._process != os.getpid():
+            self._remake()
+
+    def before_fork(self) -> None:
+        """Come to rest, so that the child finds nothing half done."""
+
+    def after_fork(self) -> None:
+        """In the parent: go on."""
+
+    def remake(self) -> None:
+        """New locks, no threads; called on creation and in each forked child."""
+        raise NotImplementedError
+
+    def _remake(self) -> None:
+        self._process = os.getpid()
+        self.remake()
+
+
+_watched: WeakSet[ForkAware] = WeakSet()
+
+
+def _before() -> None:
+    for each in list(_watched):
+        each.before_fork()
+
+
+def _after_in_parent() -> None:
+    for each in list(_watched):
+        each.after_fork()
+
+
+def _after_in_child() -> None:
+    for each in list(_watched):
+        each._remake()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

@@ -1,0 +1,35 @@
+"""What became of one call of `answer`, in a word for programs and a sentence for people."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal[
+    "queued",
+    "already-answered",
+    "budget-spent",
+    "refused",
+    "no-survey",
+    "closed",
+    "no-consent",
+    "unavailable",
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Holds no answer and no report, so it may be logged.
+
+    queued            a report is on disk, and will be sent
+    already-answered  this install has spent its answer for this survey and round
+    budget-spent      the app's caps over all surveys leave too little for this one
+    refused           the survey is not signed by a trusted key, or asks more than the policy allows
+    no-survey         the server lists no survey of that name or id
+    closed            the survey is not open today, or was closed by its owner
+    no-consent        consent was not given, or the environment says no
+    unavailable       the survey could not be fetched, or the state on disk cannot be used
+    """
+
+    status: Status
+    detail: str
+    survey: str | None = None  # id of the survey that was meant, where one was found
+    round: int | None = None

@@ -1,0 +1,93 @@
+"""The app's own limits: whose surveys it answers, and the most ε that it will ever spend.
+
+It ships with the app's code. A survey may ask for less, never for more, and a server cannot
+change it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from deniable.shared.epsilon import parse_billionths
+from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
+
+_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """keys                      raw Ed25519 public keys in hex; only what they signed is answered
+    max_epsilon_per_round     the most that one survey may ask in one round
+    max_epsilon               the most that this install ever spends, over all surveys and rounds
+    max_epsilon_per_question  the same for each question name, over all surveys: republishing a
+                              question must not refill its budget
+    surveys                   ids, where the app answers those surveys and no other: the only
+                              protection from a server that shows people different surveys
+    """
+
+    keys: Collection[str]
+    max_epsilon_per_round: str = "2"
+    max_epsilon: str = "6"
+    max_epsilon_per_question: str | None = None
+    surveys: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", _hex_texts("keys", self.keys, "deniable keys show FILE"))
+        if self.surveys is not None:
+            pinned = _hex_texts("surveys", self.surveys, "deniable survey list")
+            object.__setattr__(self, "surveys", pinned)
+        _ = self.round_cap, self.total_cap, self.question_cap  # refuse mistakes here, not later
+
+    @cached_property
+    def round_cap(self) -> int:
+        """In billionths of ε, like the other two."""
+        return _cap("max_epsilon_per_round", self.max_epsilon_per_round)
+
+    @cached_property
+    def total_cap(self) -> int:
+        return _cap("max_epsilon", self.max_epsilon)
+
+    @cached_property
+    def question_cap(self) -> int | None:
+        if self.max_epsilon_per_question is None:
+            return None
+        return _cap("max_epsilon_per_question", self.max_epsilon_per_question)
+
+    def allows(self, survey: str) -> bool:
+        """Whether the policy's pins leave room for this survey id."""
+        return self.surveys is None or survey in self.surveys
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with what is trusted: a cached verdict is none for another policy."""
+        trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
+        return hashlib.sha256(trusted.encode()).hexdigest()[:16]
+
+
+def _cap(name: str, text: object) -> int:
+    if not isinstance(text, str):
+        raise InvalidPolicy(
+            f'{name}: write the cap as decimal text, like {name}="2", which is exact; '
+            f"got {type(text).__name__}"
+        )
+    try:
+        cap = parse_billionths(text)
+    except InvalidEpsilon as error:
+        raise InvalidPolicy(f"{name}: {error}") from None
+    if cap == 0:
+        raise InvalidPolicy(f"{name}: a cap of 0 allows nothing; leave the client out instead")
+    return cap
+
+
+def _hex_texts(name: str, texts: Collection[object], source: str) -> tuple[str, ...]:
+    listed = () if isinstance(texts, (str, bytes)) else tuple(texts)
+    if not listed:
+        raise InvalidPolicy(f'{name}: give a list of hex texts, like {name}=["…"]; see: {source}')
+    for text in listed:
+        if not isinstance(text, str) or not _HEX.fullmatch(text.lower()):
+            raise InvalidPolicy(f"{name}: each is 64 hex digits; got {text!r}; see: {source}")
+    return tuple(str(text).lower() for text in listed)

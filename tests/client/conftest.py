@@ -1,0 +1,73 @@
+"""What every test of the client may ask for: a scripted server, a clock, clients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.shared.signing import public_hex
+from tests.client.scripted import KEY, MEMORY, Clock, QuietServer, Script, handler
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory where there is such a folder: each charge waits for the disk several times, and no
+    test here pulls the plug. A killed process leaves the same files in memory as on a disk."""
+    with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    script = Script()
+    server = QuietServer(("127.0.0.1", 0), handler(script))
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield script
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return Policy(keys=[public_hex(KEY)])
+
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture
+def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> Iterator[MakeClient]:
+    """Makes clients of the scripted server; consent is given unless the test says otherwise."""
+    made: list[Client] = []
+
+    def make(consent: bool = True, **changes: Any) -> Client:
+        options: dict[str, Any] = {"policy": policy, "state": tmp_path / "state", "now": clock}
+        options |= changes
+        client = Client(options.pop("server", script.url), **options)
+        if consent:
+            client.consent(True)
+        made.append(client)
+        return client
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def policy_key() -> str:
+    return public_hex(KEY)

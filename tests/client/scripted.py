@@ -1,0 +1,203 @@
+"""A real HTTP server that plays what a test scripts and records what it was sent, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.shared.envelope import parse_envelopes
+from deniable.shared.signing import public_hex, sign
+from deniable.shared.survey import parse_toml, render_document, survey_id
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
+TODAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # for many small files
+
+SURVEY = """
+[survey]
+name = "{name}"
+title = "How is the app doing?"
+purpose = "Find crashes."
+owner = "Example Ltd, privacy@example.org"
+opens = {opens}
+closes = {closes}
+round = "{period}"
+grace_days = 14
+"""
+QUESTIONS = """
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "0.5"
+
+[[question]]
+name = "minutes"
+kind = "number"
+low = 0
+high = 120
+grid = 64
+mechanism = "local-laplace"
+epsilon = "0.5"
+
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "safari"]
+epsilon = "0.5"
+"""
+BIT = """
+[[question]]
+name = "{name}"
+kind = "bit"
+epsilon = "{epsilon}"
+"""
+ANSWERS: dict[str, object] = {"crashed": True, "minutes": 34, "browser": "firefox"}
+
+
+def document(
+    name: str = "app-health",
+    opens: str = "2026-12-01",
+    closes: str = "2027-02-28",
+    period: str = "month",
+    questions: str = QUESTIONS,
+) -> bytes:
+    head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
+    return render_document(parse_toml(head + questions))
+
+
+def bit(name: str, epsilon: str) -> str:
+    return BIT.format(name=name, epsilon=epsilon)
+
+
+def entry(published: bytes, key: Ed25519PrivateKey = KEY, state: str = "open") -> dict[str, str]:
+    return {
+        "id": survey_id(published),
+        "document": published.decode(),
+        "signature": sign(published, key),
+        "key": public_hex(key),
+        "state": state,
+    }
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    time: float
+
+
+@dataclass
+class Answer:
+    """What the server replies: a status and headers and a body, or bytes straight to the wire."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drip: float = 0.0  # seconds between bytes
+
+
+ACCEPTED = Answer(body=b'{"accepted": 1, "duplicates": 0, "refused": []}')
+
+
+class Script:
+    """The server under a test's control: surveys to list, replies to envelopes, requests seen."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.surveys: list[dict[str, Any]] = []
+        self.list_reply: Answer | None = None
+        self.replies: list[Answer] = []  # one after another, then `always`
+        self.always = ACCEPTED
+        self.url = ""
+
+    def publish(self, published: bytes, **how: Any) -> str:
+        self.surveys.append(entry(published, **how))
+        return survey_id(published)
+
+    def reply(self, request: Request) -> Answer:
+        self.requests.append(request)
+        if request.method == "GET":
+            return self.list_reply or Answer(body=json.dumps({"surveys": self.surveys}).encode())
+        return self.replies.pop(0) if self.replies else self.always
+
+    @property
+    def posts(self) -> list[Request]:
+        return [request for request in self.requests if request.method == "POST"]
+
+    @property
+    def gets(self) -> list[Request]:
+        return [request for request in self.requests if request.method == "GET"]
+
+    def envelopes(self) -> list[Any]:
+        return [each for post in self.posts for each in parse_envelopes(post.body)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = TODAY
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the tests."""
+
+
+def handler(script: Script) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.play()
+
+        def do_POST(self) -> None:
+            self.play()
+
+        def play(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            seen = Request(self.command, self.path, self.headers.items(), body, time.monotonic())
+            answer = script.reply(seen)
+            time.sleep(answer.delay)
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            if answer.drip:
+                for byte in answer.body:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(answer.drip)
+            else:
+                self.wfile.write(answer.body)
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing on the screen."""
+
+    return Handler
+
+
+def eventually(claim: Callable[[], object], seconds: float = 10.0) -> None:
+    """Fail unless the claim comes true before the deadline."""
+    deadline = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.01)

@@ -1,0 +1,172 @@
+"""Consent and erasure: what a person's yes, no and "forget me" do."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Policy
+from deniable.client.sent import read_record
+from deniable.client.state import DATABASE
+from deniable.shared.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import KEY, Answer, Clock, Script, bit, document, eventually
+
+WAIT = Answer(503, headers={"Retry-After": "600"})
+
+
+@pytest.fixture(autouse=True)
+def published(script: Script) -> None:
+    script.publish(document(period="day", questions=bit("crashed", "0.5")))
+
+
+def test_consent_is_remembered(client_of: MakeClient) -> None:
+    assert client_of().answer("app-health", crashed=True).status == "queued"
+    again = client_of(consent=False)
+    assert again.answer("app-health", crashed=True).status == "already-answered"
+
+
+def test_withdrawing_deletes_what_was_not_sent(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.always = WAIT
+    client = client_of()
+    client.answer("app-health", crashed=True)
+    client.flush(0.3)
+    assert client.consent(False)
+    assert client.flush() == 0
+    assert client.answer("app-health", crashed=True).status == "no-consent"
+    assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
+    assert [entry.verdict for entry in read_record(tmp_path / "state").entries] == ["withdrawn"]
+    client.consent(True)
+    assert client.answer("app-health", crashed=True).status == "already-answered"
+
+
+def test_a_no_from_the_start_leaves_no_trace(client_of: MakeClient, tmp_path: Path) -> None:
+    assert client_of(consent=False).consent(False)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_withdrawal_reaches_every_process_at_once(script: Script, client_of: MakeClient) -> None:
+    """Two clients on one folder stand for two processes: they share nothing but the disk."""
+    script.always = WAIT
+    one, other = client_of(), client_of()
+    one.answer("app-health", crashed=True)
+    other.consent(False)
+    assert one.answer("app-health", crashed=True).status == "no-consent"
+    assert one.flush() == 0
+
+
+def test_after_a_withdrawal_not_even_the_list_is_fetched(
+    script: Script, client_of: MakeClient
+) -> None:
+    client_of().consent(False)
+    assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
+    assert script.requests == []
+
+
+def test_a_report_made_while_consent_is_withdrawn_is_forgotten(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Withdrawn by another process, after the charge and before the outbox."""
+    other = client_of()
+
+    def withdrawing_draw(bits: int) -> int:
+        other.consent(False)
+        return 0
+
+    client = client_of(draw=withdrawing_draw)
+    assert client.answer("app-health", crashed=True).status == "no-consent"
+    assert client.flush() == 0
+    assert script.posts == []
+    assert read_record(tmp_path / "state").entries == ()
+
+
+@pytest.mark.parametrize("name", ["DO_NOT_TRACK", "DENIABLE_OFF"])
+@pytest.mark.parametrize("value", ["1", "true", "please"])
+def test_the_environment_overrules_consent(
+    script: Script,
+    client_of: MakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+) -> None:
+    script.always = WAIT
+    client = client_of()
+    client.answer("app-health", crashed=True)
+    client.flush(0.3)
+    sent = len(script.requests)
+    monkeypatch.setenv(name, value)
+    outcome = client.answer("app-health", crashed=True)
+    assert outcome.status == "no-consent"
+    assert name in outcome.detail
+    assert client.flush(0.3) == 1
+    assert client_of().answer("app-health", crashed=True).status == "no-consent"
+    assert len(script.requests) == sent
+
+
+def test_a_thread_that_tries_again_stops_too(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(threading.enumerate())
+    script.always = Answer(500)
+    client_of().answer("app-health", crashed=True)
+    eventually(lambda: script.posts)
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    eventually(lambda: not [t for t in set(threading.enumerate()) - before if "uploader" in t.name])
+
+
+@pytest.mark.parametrize("value", ["", "0", "false"])
+def test_a_switch_that_is_off_changes_nothing(
+    client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", value)
+    assert client_of().answer("app-health", crashed=True).status == "queued"
+
+
+def test_forget_erases_all_but_the_ledger(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
+) -> None:
+    script.always = WAIT
+    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="0.5"))
+    client.answer("app-health", crashed=True)
+    client.flush(0.3)
+    (envelope, *_) = script.envelopes()
+    with sqlite3.connect(tmp_path / "state" / DATABASE) as db:
+        (key,) = db.execute("SELECT key FROM survey_keys").fetchone()
+    db.close()
+    assert client.forget()
+    record = read_record(tmp_path / "state")
+    assert (record.consent, record.entries, record.ledger.total) == (False, (), 500_000_000)
+    bytes_left = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
+    assert key not in bytes_left
+    assert envelope.id not in bytes_left
+    assert b"How is the app doing?" not in bytes_left
+    assert client.answer("app-health", crashed=True).status == "no-consent"
+    client.consent(True)
+    assert client.answer("app-health", crashed=True).status == "already-answered"
+    clock.now = clock.now.replace(day=11)
+    assert client.answer("app-health", crashed=True).status == "budget-spent"
+
+
+def test_forget_where_nothing_was_recorded_makes_nothing(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    assert client_of(consent=False).forget()
+    assert not (tmp_path / "state").exists()
+
+
+def test_forget_works_on_a_damaged_database_and_gives_no_budget_back(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    client_of().answer("app-health", crashed=True)
+    database = tmp_path / "state" / DATABASE
+    database.write_bytes(b"not a database" * 1000)
+    client = client_of(consent=False)
+    assert client.forget()
+    assert not database.exists()
+    assert not client.consent(True)
+    assert client.answer("app-health", crashed=True).status == "unavailable"

@@ -1,0 +1,46 @@
+"""Importing the client costs an app next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "scipy", "flask", "requests", "cryptography", "importlib.metadata", "sqlalchemy")
+
+
+def loaded(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(ran.stdout.split())
+
+
+def test_importing_the_client_loads_nothing_else_of_weight() -> None:
+    modules = loaded("import deniable.client")
+    assert modules.isdisjoint({*HEAVY, "sqlite3", "dataclasses", "json", "threading", "typing"})
+
+
+@pytest.mark.parametrize("name", ["Client", "Policy", "Outcome"])
+def test_no_public_name_loads_a_heavy_library(name: str) -> None:
+    modules = loaded(f"from deniable.client import {name}\nassert {name}.__name__ == {name!r}")
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> None:
+    modules = loaded(
+        "from deniable.client import Client, Policy\n"
+        "policy = Policy(keys=['ab' * 32])\n"
+        f"client = Client('https://example.org', policy=policy, state={str(tmp_path)!r})\n"
+        "assert client.answer('app-health', crashed=True).status == 'no-consent'\n"
+        "client.close()"
+    )
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_the_public_names_are_these() -> None:
+    import deniable.client
+
+    assert deniable.client.__all__ == ["Client", "Outcome", "Policy"]
+    with pytest.raises(AttributeError, match="no attribute 'client2'"):
+        deniable.client.client2  # noqa: B018 - the lookup is the test

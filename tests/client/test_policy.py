@@ -1,0 +1,45 @@
+"""The policy: exact caps, real keys, and one clear error for anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deniable.client import Policy
+from deniable.shared.errors import InvalidPolicy
+
+KEY = "ab" * 32
+
+
+def test_caps_are_exact() -> None:
+    policy = Policy(keys=[KEY], max_epsilon_per_round="0.1", max_epsilon="0.3")
+    assert (policy.round_cap, policy.total_cap) == (100_000_000, 300_000_000)
+    assert policy.question_cap is None
+    assert Policy(keys=[KEY], max_epsilon_per_question="3").question_cap == 3 * 10**9
+
+
+@pytest.mark.parametrize(
+    "name", ["max_epsilon_per_round", "max_epsilon", "max_epsilon_per_question"]
+)
+@pytest.mark.parametrize("cap", [0.5, 2, True, "", "-1", "1e3", "0", "0.0000000001", "∞"])
+def test_a_cap_is_decimal_text_above_nothing(name: str, cap: object) -> None:
+    wrong: dict[str, Any] = {name: cap}
+    with pytest.raises(InvalidPolicy, match=name):
+        Policy(keys=[KEY], **wrong)
+
+
+@pytest.mark.parametrize("keys", [[], KEY, ["ab"], ["xy" * 32], [KEY, None], [b"ab" * 32]])
+def test_keys_are_hex_texts(keys: Any) -> None:
+    with pytest.raises(InvalidPolicy, match="keys"):
+        Policy(keys=keys)
+
+
+@pytest.mark.parametrize("surveys", [[], KEY, ["app-health"]])
+def test_pins_are_ids(surveys: Any) -> None:
+    with pytest.raises(InvalidPolicy, match="surveys"):
+        Policy(keys=[KEY], surveys=surveys)
+
+
+def test_hex_in_capitals_is_the_same_key() -> None:
+    assert Policy(keys=[KEY.upper()]).keys == (KEY,)

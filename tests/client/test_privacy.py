@@ -1,0 +1,159 @@
+"""What never happens: an answer on disk, in a log, in an error, in a `repr`."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from deniable.client.state import DATABASE, MARKER
+from deniable.shared.errors import InvalidAnswer
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, Answer, Clock, Script, document
+
+CHOICE = """
+[[question]]
+name = "drug"
+kind = "choice"
+options = ["none", "aspirin", "other"]
+other = "other"
+epsilon = "0.5"
+
+[[question]]
+name = "amount"
+kind = "number"
+low = 0
+high = 1e6
+epsilon = "0.5"
+"""
+SECRET = {"drug": "ketamine-unmistakable", "amount": 271828.1828459}
+TRACES = (b"unmistakable", b"271828", b"ketamine")
+
+
+def every_byte(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+@pytest.fixture
+def survey(script: Script) -> Script:
+    script.publish(document(questions=CHOICE))
+    return script
+
+
+def test_answers_are_in_no_file_no_log_and_no_repr(
+    survey: Script, client_of: MakeClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    survey.always = Answer(503)
+    client = client_of()
+    outcome = client.answer("app-health", **SECRET)
+    assert outcome.status == "queued"
+    client.flush(0.2)
+    everything = [
+        every_byte(tmp_path),
+        repr(outcome).encode(),
+        repr(vars(client)).encode(),
+        caplog.text.encode(),
+        b"".join(post.body for post in survey.posts),
+    ]
+    for text in everything:
+        assert not any(trace in text for trace in TRACES)
+    assert b"app-health" in everything[0], "the scan reads what is there"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"drug": "ketamine-unmistakable"},
+        SECRET | {"amount": "271828"},
+        SECRET | {"drug": 271828},
+        SECRET | {"amount": float("nan")},
+        SECRET | {"unasked": "unmistakable"},
+    ],
+)
+def test_errors_repeat_no_answer(
+    survey: Script, client_of: MakeClient, tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidAnswer) as raised:
+        client_of().answer("app-health", **wrong)
+    told = (str(raised.value) + repr(raised.value) + repr(raised.value.args)).encode()
+    assert not any(trace in told + every_byte(tmp_path) for trace in TRACES)
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+
+
+def test_an_answer_outside_the_range_is_clamped_and_not_kept(
+    survey: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    outcome = client_of().answer("app-health", drug="none", amount=27182818284.0)
+    assert outcome.status == "queued"
+    assert b"2718281" not in every_byte(tmp_path)
+
+
+def test_only_the_owner_can_read_the_state(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document())
+    client_of().answer("app-health", **ANSWERS)
+    folder = tmp_path / "state"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    names = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert {DATABASE, MARKER} <= set(names)
+    assert set(names.values()) == {0o600}
+
+
+def test_rounds_and_surveys_have_ids_that_nobody_can_link(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
+) -> None:
+    """Each survey has a key of its own; two installs never share one."""
+    script.publish(document())
+    script.publish(document("second"))
+    for folder in ("one", "two"):
+        client = client_of(state=tmp_path / folder)
+        client.answer("app-health", **ANSWERS)
+        client.answer("second", **ANSWERS)
+        assert client.flush() == 0
+    assert len({envelope.id for envelope in script.envelopes()}) == 4
+    keys = []
+    for folder in ("one", "two"):
+        db = sqlite3.connect(tmp_path / folder / DATABASE)
+        keys += db.execute("SELECT key FROM survey_keys").fetchall()
+        db.close()
+    assert len(set(keys)) == 4
+    assert {len(key) for (key,) in keys} == {32}
+
+
+@pytest.mark.parametrize("touch", ["answer", "flush", "start"])
+def test_a_survey_s_key_is_destroyed_when_its_grace_is_over(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, touch: str
+) -> None:
+    script.publish(document())
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    client.flush()
+    (key,) = stored(tmp_path, "SELECT key FROM survey_keys")
+    assert key[0] in every_byte(tmp_path)
+    clock.now = datetime(2027, 3, 14, 23, 59, tzinfo=UTC)
+    touches: dict[str, Callable[[], object]] = {
+        "answer": lambda: client.answer("unheard-of"),
+        "flush": client.flush,
+        "start": lambda: client_of(consent=False),
+    }
+    touches[touch]()
+    assert stored(tmp_path, "SELECT key FROM survey_keys") == [key]
+    clock.now = datetime(2027, 3, 15, tzinfo=UTC)
+    touches[touch]()
+    assert stored(tmp_path, "SELECT key FROM survey_keys") == []
+    assert key[0] not in every_byte(tmp_path), "overwritten, not only unlinked"
+
+
+def stored(folder: Path, query: str) -> list[tuple[bytes]]:
+    db = sqlite3.connect(folder / "state" / DATABASE)
+    try:
+        return db.execute(query).fetchall()
+    finally:
+        db.close()

@@ -1,0 +1,113 @@
+"""Processes and threads: killed, forked, and many at once on one ledger."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from deniable.client.sent import read_record
+from tests.client.conftest import MakeClient
+from tests.client.scripted import Answer, Script, bit, document
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.client.children", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result(process: subprocess.Popen[str]) -> Any:
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return json.loads(printed)
+
+
+def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:
+    script.publish(document(questions=bit("crashed", "0.5")))
+    client, statuses = client_of(), list[str]()
+    ready = threading.Barrier(32)
+
+    def answer() -> None:
+        ready.wait()
+        statuses.append(client.answer("app-health", crashed=True).status)
+
+    threads = [threading.Thread(target=answer) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(statuses) == {"queued": 1, "already-answered": 31}
+    assert client.flush() == 0
+    assert len(script.posts) == 1
+    assert len(script.gets) <= 2, "those who wait for the list wait for one fetch"
+
+
+def test_processes_share_a_ledger_and_spend_it_exactly(
+    script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str
+) -> None:
+    """8 processes of 4 threads, 6 surveys of ε 0.5 under a cap of 2: four are answered, once."""
+    names = [f"s{number}" for number in range(6)]
+    for name in names:
+        script.publish(document(name, questions=bit("crashed", "0.5")))
+    client_of().answer("unheard-of")  # the list is on disk: no network, however busy the machine
+    options = (script.url, str(tmp_path / "state"), policy_key, "2", ",".join(names))
+    crowd = [start("crowd", *options) for _ in range(8)]
+    statuses = [tuple(each) for process in crowd for each in result(process)]
+    count = Counter(status for _, status in statuses)
+    assert count["queued"] == 4
+    assert count["queued"] + count["already-answered"] + count["budget-spent"] == 8 * 4 * 12
+    assert max(Counter(name for name, s in statuses if s == "queued").values()) == 1
+    assert read_record(tmp_path / "state").ledger.total == 2 * 10**9
+    assert len({post.body for post in script.posts}) == 4
+
+
+def test_kills_never_spend_twice_and_never_make_a_second_report(
+    script: Script, tmp_path: Path, policy_key: str
+) -> None:
+    """20 days, each with three children that answer and are killed: at random points, or between
+    the charge and the outbox. 15 rounds of ε 0.1 fit under the cap."""
+    script.publish(document("daily", period="day", questions=bit("crashed", "0.1")))
+    folder = tmp_path / "state"
+    told = result(start("kills", script.url, str(folder), policy_key, "1.5", "20"))
+    assert told["killed"] >= 30
+    assert set(told["last"]) <= {"queued", "already-answered", "budget-spent"}
+    assert told["last"][-5:] == ["budget-spent"] * 5
+    record = read_record(folder)
+    assert record.ledger.total == 15 * 10**8
+    assert len(record.entries) < 15, "some kills fell between the charge and the outbox"
+    reports = {(each.survey, each.round, each.id, each.payload) for each in script.envelopes()}
+    assert len({report[:2] for report in reports}) == len(reports)
+    assert len(reports) <= len(record.entries)
+
+
+def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy_key: str) -> None:
+    """Forked again and again while another thread of the parent is amid its transactions."""
+    assert forked(script, tmp_path, policy_key, "python") == ["queued 0"] * 13
+    assert len({post.body for post in script.posts}) == 14
+    assert {e.verdict for e in read_record(tmp_path / "state").entries} == {"accepted"}
+
+
+def test_a_child_forked_without_python_s_knowledge_answers_and_sends(
+    script: Script, tmp_path: Path, policy_key: str
+) -> None:
+    """The parent's uploader waits for its Retry-After; the children have none of its threads and
+    none of its pauses, and send what it left behind. The parent itself goes on waiting."""
+    script.replies = [Answer(503, headers={"Retry-After": "600"})]
+    assert forked(script, tmp_path, policy_key, "c") == [*["queued 0"] * 12, "queued 1"]
+    assert len({post.body for post in script.posts}) == 13
+
+
+def forked(script: Script, folder: Path, policy_key: str, how: str) -> Any:
+    for name in ("last", *(f"s{number}" for number in range(13))):
+        script.publish(document(name, questions=bit("crashed", "0.1")))
+    return result(start("forks", script.url, str(folder / "state"), policy_key, "6", "12", how))

@@ -1,0 +1,133 @@
+"""`deniable sent`: what left this device, in words that are true."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from deniable.client.odds import said
+from deniable.client.sent import as_json, as_text, read_record
+from deniable.shared.survey import parse_document
+from deniable.shared.thresholds import ONE
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, Answer, Script, bit, document
+
+UNARY = """
+[[question]]
+name = "page"
+kind = "choice"
+options = [{options}]
+mechanism = "unary"
+epsilon = "1"
+"""
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("deniable"), "sent", *arguments],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_an_empty_state_is_said_so(tmp_path: Path) -> None:
+    ran = command("--state", str(tmp_path / "none"))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "No report is on record" in ran.stdout
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_record_is_told_in_words_and_as_json(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    survey = script.publish(document(questions=bit("crashed", "0.5")))
+    client = client_of(draw=lambda bits: 2 ** (bits - 1))  # never below the lie: tells the truth
+    client.answer("app-health", crashed=True)
+    client.flush()
+    told = command("--state", str(tmp_path / "state")).stdout
+    assert "2026-12-10  app-health, round 683: sent, and the server took it" in told
+    assert (
+        "crashed: says yes; a report says so with 62.2 % when true and with 37.8 % when not (ε 0.5)"
+        in told
+    )
+    assert "Spent so far: ε 0.5 over all surveys and rounds." in told
+    table = json.loads(command("--state", str(tmp_path / "state"), "--json").stdout)
+    assert table["consent"] is True
+    assert table["spent"] == {"epsilon": "0.5", "questions": {"crashed": "0.5"}}
+    (report,) = table["reports"]
+    assert (report["survey"], report["verdict"]) == (survey, "accepted")
+    assert report["said"][0]["says"] == "yes"
+
+
+def test_a_damaged_state_is_one_line_and_a_code(client_of: MakeClient, tmp_path: Path) -> None:
+    client_of()
+    (tmp_path / "state" / "deniable.sqlite3").write_bytes(b"no database" * 1000)
+    ran = command("--state", str(tmp_path / "state"), "--json")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("deniable sent: ")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_each_fate_is_told(script: Script, client_of: MakeClient, tmp_path: Path) -> None:
+    script.publish(document())
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert any("waits to be sent" in line for line in as_text(read_record(tmp_path / "state")))
+    client.consent(False)
+    assert any("consent was withdrawn" in line for line in as_text(read_record(tmp_path / "state")))
+
+
+def test_what_is_shown_is_what_was_sent(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """The record is of reports: it fits the symbols on the wire, whatever the answers were."""
+    published = document()
+    script.publish(published)
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    client.flush()
+    (envelope,) = script.envelopes()
+    survey = parse_document(published)
+    shown = {
+        part["question"]: part["says"]
+        for part in as_json(read_record(tmp_path / "state"))["reports"][0]["said"]
+    }
+    assert shown == {
+        question.name: question.describe(symbol)
+        for question, symbol in zip(survey.questions, envelope.payload, strict=True)
+    }
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
+def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
+    (question,) = parse_document(document(questions=bit("q", epsilon))).questions
+    words = said(question, 1).odds
+    chances = [Fraction(question.mechanism.weight(1, answer), ONE) for answer in (1, 0)]  # type: ignore[union-attr] # a bit's
+    for chance in chances:
+        near = float(100 * chance)
+        assert any(abs(float(w) - near) <= 0.006 * near + 0.1 for w in numbers(words))
+
+
+def test_odds_of_a_number_are_those_of_its_column() -> None:
+    (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
+    column = [row[64] for row in number.mechanism.rows]  # type: ignore[union-attr] # a number's
+    told = numbers(said(number, 64).odds)
+    assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
+
+
+def test_a_long_list_of_options_is_cut_short() -> None:
+    options = ", ".join(f'"page-{number}"' for number in range(200))
+    (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
+    told = said(page, 2**200 - 1)
+    assert len(told.says) <= 201
+    assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
+
+
+def numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split() if word.replace(".", "").isdigit()]

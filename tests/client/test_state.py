@@ -1,0 +1,233 @@
+"""The state on disk: whatever is wrong with it, there is no report and no second spending."""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.client.sent import read_record
+from deniable.client.state import DATABASE, MARKER
+from deniable.shared.errors import StoreUnusable
+from deniable.shared.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import KEY, Answer, Clock, Script, bit, document
+
+POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
+STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
+            "no-consent", "unavailable"}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def published(script: Script) -> None:
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    script.publish(document(period="day", questions=bit("crashed", "0.5")))
+
+
+@pytest.fixture
+def used(client_of: MakeClient, clock: Clock, tmp_path: Path) -> Path:
+    """A folder in which half of ε 1 is spent, and a new day."""
+    client = client_of(policy=POLICY)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    client.close()
+    clock.now += timedelta(days=1)
+    return tmp_path / "state"
+
+
+def answer(client_of: MakeClient) -> str:
+    client = client_of(consent=False, policy=POLICY)
+    client.consent(True)
+    client.flush(0)
+    return client.answer("app-health", crashed=True).status
+
+
+def test_an_unharmed_ledger_answers(client_of: MakeClient, used: Path) -> None:
+    """The twin of all that follow."""
+    assert answer(client_of) == "queued"
+    assert answer(client_of) == "already-answered"
+
+
+def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:
+    (used / DATABASE).unlink()
+    assert answer(client_of) == "unavailable"
+    assert not (used / DATABASE).exists(), "it was not begun anew"
+
+
+def test_a_folder_that_was_deleted_whole_is_a_new_install(
+    client_of: MakeClient, used: Path
+) -> None:
+    """Said in the README: nothing on the device can tell."""
+    shutil.rmtree(used)
+    assert answer(client_of) == "queued"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"not a database" * 500, b"\0" * 8192])
+def test_a_database_that_is_none_means_no_report(
+    client_of: MakeClient, used: Path, content: bytes
+) -> None:
+    (used / DATABASE).write_bytes(content)
+    assert answer(client_of) == "unavailable"
+
+
+def test_an_emptied_folder_means_no_report(client_of: MakeClient, used: Path) -> None:
+    for path in used.iterdir():
+        path.write_bytes(b"")
+    assert answer(client_of) == "unavailable"
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+def test_a_truncated_database_means_no_report(
+    client_of: MakeClient, used: Path, share: float
+) -> None:
+    whole = (used / DATABASE).read_bytes()
+    (used / DATABASE).write_bytes(whole[: int(len(whole) * share)])
+    assert answer(client_of) == "unavailable"
+
+
+def test_a_database_older_than_its_charges_means_no_report(
+    client_of: MakeClient, clock: Clock, used: Path
+) -> None:
+    old = (used / DATABASE).read_bytes()
+    assert answer(client_of) == "queued"
+    (used / DATABASE).write_bytes(old)
+    clock.now += timedelta(days=1)
+    assert answer(client_of) == "unavailable"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE charges SET costs = '{\"crashed\": 1}'",
+        "UPDATE charges SET round = round + 1",
+        "UPDATE charges SET seal = ''",
+        "UPDATE charges SET number = 7",
+        "UPDATE charges SET costs = 'x'",
+        "DELETE FROM charges",
+        "DROP TABLE charges",
+        "UPDATE survey_keys SET key = 'x'",
+        "UPDATE survey_keys SET key = x'00'",
+        "PRAGMA user_version = 2",
+        "PRAGMA application_id = 1",
+    ],
+)
+def test_a_ledger_changed_from_outside_means_no_report(
+    client_of: MakeClient, used: Path, change: str
+) -> None:
+    change_database(used, change)
+    assert answer(client_of) == "unavailable"
+
+
+def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> None:
+    change_database(used, "PRAGMA user_version = 2")
+    outcome = client_of(policy=POLICY).answer("app-health", crashed=True)
+    assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
+
+
+def test_flipped_bits_never_raise_and_never_spend_twice(
+    client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
+) -> None:
+    """80 databases with one to four flipped bits each. Whatever a damaged one still answers, the
+    round that is paid for is never answered again, and no more than the cap is spent."""
+    whole, marker = (used / DATABASE).read_bytes(), (used / MARKER).read_bytes()
+    chance = random.Random(20261118)
+    clock.now -= timedelta(days=1)
+    for _ in range(80):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        (used / DATABASE).write_bytes(damaged)
+        (used / MARKER).write_bytes(marker)
+        Path(f"{used / DATABASE}-journal").unlink(missing_ok=True)
+        client = Client("http://127.0.0.1:9", policy=POLICY, state=used, now=clock)
+        status = client.answer("app-health", crashed=True).status
+        assert status in STATUSES - {"queued"}
+        client._uploader.stop(1)
+
+
+def test_a_database_locked_by_another_means_no_report(
+    client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deniable.client.state.PATIENCE", 0.2)
+    other = sqlite3.connect(used / DATABASE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    client = client_of(consent=False, policy=POLICY)
+    assert client.answer("app-health", crashed=True).status == "unavailable"
+    assert client.flush(0) == 0
+    other.execute("ROLLBACK")
+    other.close()
+    assert client.answer("app-health", crashed=True).status == "queued"
+
+
+def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:
+    """Read-only for a test that may run as root: SQLite is told so by the file's own header."""
+    with (used / DATABASE).open("r+b") as file:
+        file.seek(18)
+        file.write(b"\x03\x02")  # the file format's write version: a newer one is read-only
+    assert answer(client_of) == "unavailable"
+
+
+def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    client = client_of(consent=False, state=tmp_path / "file" / "state")
+    assert client.consent(True) is False
+    assert client.answer("app-health", crashed=True).status in ("no-consent", "unavailable")
+    assert client.flush() == 0
+    assert client.forget() is True
+    client.close()
+
+
+def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
+    client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock
+) -> None:
+    """No file may grow beyond a size, for sizes from nothing to enough."""
+    whole = tmp_path / "whole"
+    shutil.copytree(used, whole)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    statuses = []
+    for limit in range(0, 80_000, 8_000):
+        shutil.rmtree(used)
+        shutil.copytree(whole, used)
+        client = Client("http://127.0.0.1:9", policy=POLICY, state=used, now=clock)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            statuses.append(client.answer("app-health", crashed=True).status)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        expected = {"queued", "already-answered"} if statuses[-1] == "unavailable" else set()
+        assert client.answer("app-health", crashed=True).status in expected | {"already-answered"}
+        assert read_record(used).ledger.total == 10**9
+        client.close()
+    assert set(statuses) == {"unavailable", "queued"}
+
+
+def test_a_lost_marker_is_made_again(client_of: MakeClient, used: Path) -> None:
+    (used / MARKER).unlink()
+    assert answer(client_of) == "queued"
+    assert (used / MARKER).exists()
+
+
+def test_an_unreadable_state_is_a_clear_error_for_the_command(used: Path) -> None:
+    (used / DATABASE).write_bytes(b"not a database" * 500)
+    with pytest.raises(StoreUnusable, match="cannot be used"):
+        read_record(used)
+
+
+def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    assert answer(client_of) == "queued"
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert (folder / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+def change_database(folder: Path, statement: str) -> None:
+    db = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    db.execute(statement)
+    db.close()

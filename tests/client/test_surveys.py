@@ -1,0 +1,130 @@
+"""The list of surveys: when it is fetched, what is kept, and what is used without a server."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+from deniable.client import Policy
+from deniable.client.state import DATABASE
+from deniable.shared.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import (
+    ANSWERS,
+    KEY,
+    OTHER_KEY,
+    Answer,
+    Clock,
+    Script,
+    bit,
+    document,
+)
+
+
+def test_a_fresh_list_serves_every_survey_without_a_request(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    script.publish(document())
+    script.publish(document("second"))
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    clock.now += timedelta(minutes=59)
+    client.answer("second", **ANSWERS)
+    client_of().answer("app-health", **ANSWERS)
+    assert len(script.gets) == 1
+
+
+def test_an_hour_later_it_is_fetched_again(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    script.publish(document())
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    clock.now += timedelta(minutes=61)
+    script.surveys[0]["state"] = "closed"
+    assert client.answer("app-health", **ANSWERS).status == "closed"
+    assert len(script.gets) == 2
+
+
+def test_a_clock_set_back_makes_the_list_stale(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    script.publish(document())
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    clock.now -= timedelta(days=1)
+    client.answer("app-health", **ANSWERS)
+    assert len(script.gets) == 2
+
+
+def test_without_the_server_a_survey_on_disk_that_is_open_is_answered(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    script.publish(document(period="day"))
+    client_of().answer("app-health", **ANSWERS)
+    clock.now += timedelta(days=3)
+    script.list_reply = Answer(500)
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert client.answer("unheard-of").status == "unavailable"
+    clock.now += timedelta(days=300)
+    assert client.answer("app-health", **ANSWERS).status == "closed"
+
+
+def test_a_survey_published_later_is_found_without_waiting_an_hour(
+    script: Script, client_of: MakeClient
+) -> None:
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "no-survey"
+    script.publish(document())
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+
+
+def test_asking_for_what_is_not_there_does_not_ask_the_server_each_time(
+    script: Script, client_of: MakeClient
+) -> None:
+    client = client_of()
+    for _ in range(50):
+        assert client.answer("gone").status == "no-survey"
+    assert len(script.gets) < 10
+
+
+def test_a_bad_survey_hides_no_good_one(script: Script, client_of: MakeClient) -> None:
+    script.surveys += [{"id": "00"}, 5, None]  # type: ignore[list-item] # what a server must not send
+    script.publish(document(), key=OTHER_KEY)
+    script.publish(document("broken").replace(b'"owner"', b'"older"'))
+    good = script.publish(document())
+    assert client_of().answer("app-health", **ANSWERS).survey == good
+
+
+def test_a_verdict_for_one_policy_is_none_for_another(
+    script: Script, client_of: MakeClient
+) -> None:
+    """An update of the app that trusts a new key does not wait for the list to grow stale."""
+    old = script.publish(document())
+    new = script.publish(document(opens="2026-12-02"), key=OTHER_KEY)
+    assert client_of().answer("app-health", **ANSWERS).survey == old
+    both = Policy(keys=[public_hex(KEY), public_hex(OTHER_KEY)])
+    assert client_of(policy=both).answer("app-health", **ANSWERS).survey == new
+
+
+def test_a_key_no_longer_trusted_is_not_answered_from_disk(
+    script: Script, client_of: MakeClient
+) -> None:
+    script.publish(document())
+    assert client_of().answer("app-health", **ANSWERS).status == "queued"
+    newer = Policy(keys=[public_hex(OTHER_KEY)])
+    assert client_of(policy=newer).answer("app-health", **ANSWERS).status == "refused"
+
+
+def test_a_survey_changed_on_disk_is_fetched_again(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document(questions=bit("crashed", "0.5")))
+    client_of().answer("unheard-of")
+    with sqlite3.connect(tmp_path / "state" / DATABASE) as db:
+        db.execute("UPDATE surveys SET document = replace(document, '0.5', '0.6')")
+    db.close()
+    assert client_of().answer("app-health", crashed=True).status == "queued"
+    assert len(script.gets) == 2

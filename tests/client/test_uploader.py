@@ -1,0 +1,350 @@
+"""The uploader: what becomes of an envelope under everything that a server may say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from deniable.client import outbox
+from deniable.client.delivery import MOST_RETRY_AFTER, fate_of, retry_after_seconds
+from deniable.client.sent import read_record
+from deniable.client.transport import Reply
+from tests.client.conftest import MakeClient
+from tests.client.scripted import (
+    ACCEPTED,
+    ANSWERS,
+    Answer,
+    Clock,
+    Script,
+    bit,
+    document,
+    eventually,
+)
+
+
+def refusal(code: str) -> Answer:
+    refused = [{"index": 0, "code": code, "detail": ""}]
+    body = {"accepted": 0, "duplicates": 0, "refused": refused}
+    return Answer(body=json.dumps(body).encode())
+
+
+def verdicts(folder: Path) -> list[tuple[str, str]]:
+    return [(entry.verdict, entry.detail) for entry in read_record(folder).entries]
+
+
+# Replies
+
+
+def test_what_is_queued_is_sent_without_a_flush(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document())
+    client_of().answer("app-health", **ANSWERS)
+    eventually(lambda: verdicts(tmp_path / "state") == [("accepted", "")])
+
+
+def test_a_duplicate_is_as_good_as_accepted(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document())
+    script.always = Answer(body=b'{"accepted": 0, "duplicates": 1, "refused": []}')
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert client.flush() == 0
+    assert verdicts(tmp_path / "state") == [("accepted", "")]
+
+
+@pytest.mark.parametrize("code", ["unknown-survey", "closed", "late", "bad-payload", "too-many"])
+def test_what_the_server_refuses_is_recorded_and_not_sent_again(
+    script: Script, client_of: MakeClient, tmp_path: Path, code: str
+) -> None:
+    script.publish(document())
+    script.always = refusal(code)
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert client.flush() == 0
+    assert verdicts(tmp_path / "state") == [("refused", code)]
+    assert client.flush() == 0
+    assert len(script.posts) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+def test_what_cannot_get_better_is_dropped(
+    script: Script, client_of: MakeClient, tmp_path: Path, status: int
+) -> None:
+    script.publish(document())
+    script.always = Answer(status)
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert client.flush() == 0
+    assert verdicts(tmp_path / "state") == [("refused", f"status {status}")]
+
+
+LATER = {
+    "overload": Answer(503),
+    "too many requests": Answer(429),
+    "a fault": Answer(500),
+    "a proxy's": Answer(407),
+    "not there yet": Answer(404),
+    "a login page": Answer(200, b"<html>Welcome to the hotel</html>"),
+    "a redirect": Answer(302, headers={"Location": "http://127.0.0.1:9/login"}),
+    "no verdict": Answer(200, b'{"accepted": 0, "duplicates": 0, "refused": []}'),
+    "half a verdict": Answer(200, b'{"accepted": 1}'),
+    "not json": Answer(200, b"\xff"),
+    "a clock that differs": refusal("early"),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_what_may_get_better_is_sent_again_and_is_the_same(
+    script: Script, client_of: MakeClient, tmp_path: Path, name: str
+) -> None:
+    script.publish(document())
+    script.replies = [LATER[name], LATER[name]]
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    eventually(lambda: client.flush(0.5) == 0)
+    assert verdicts(tmp_path / "state") == [("accepted", "")]
+    assert len({post.body for post in script.posts}) == 1
+    assert len(script.posts) == 3
+
+
+def test_a_server_that_comes_back_gets_what_waited(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document())
+    offline = client_of()
+    script.always = Answer(503, headers={"Retry-After": "3600"})
+    offline.answer("app-health", **ANSWERS)
+    assert offline.flush(0.5) == 1
+    offline.close()
+    script.always = ACCEPTED
+    client_of(consent=False)
+    eventually(lambda: verdicts(tmp_path / "state") == [("accepted", "")])
+
+
+# Pauses
+
+
+def test_retry_after_is_a_minimum_even_for_flush(script: Script, client_of: MakeClient) -> None:
+    script.publish(document())
+    script.replies = [Answer(503, headers={"Retry-After": "1"})]
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    eventually(lambda: len(script.posts) == 1)
+    eventually(lambda: client.flush(5.0) == 0)
+    first, second = (post.time for post in script.posts)
+    assert second - first >= 1.0
+
+
+def test_flush_gives_up_at_once_when_waiting_is_in_vain(
+    script: Script, client_of: MakeClient
+) -> None:
+    script.publish(document())
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert client.flush(20.0) == 1
+    started = time.monotonic()
+    assert client.flush(20.0) == 1
+    assert time.monotonic() - started < 5
+    assert len(script.posts) == 1
+
+
+def test_failures_are_met_with_longer_and_random_pauses(
+    script: Script, client_of: MakeClient
+) -> None:
+    """Pauses are uniform in 0 .. 1, 2, 4, ... seconds: twenty tries within the test have a
+    chance far below 1e-9."""
+    script.publish(document())
+    script.always = Answer(500)
+    client_of().answer("app-health", **ANSWERS)
+    eventually(lambda: len(script.posts) >= 2)
+    time.sleep(2)
+    assert len(script.posts) < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, 0),
+        ("", 0),
+        ("soon", 0),
+        ("-5", 0),
+        ("1.5", 0),
+        ("²", 0),
+        ("0", 0),
+        ("120", 120),
+        ("99999999999", MOST_RETRY_AFTER),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", MOST_RETRY_AFTER),
+    ],
+)
+def test_retry_after_is_read_with_a_ceiling(text: str | None, seconds: float) -> None:
+    assert retry_after_seconds(text) == seconds
+
+
+def test_retry_after_may_be_a_date() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 90 < retry_after_seconds(soon) <= 100
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"[]",
+        b"1",
+        b'{"accepted": "x", "duplicates": 0, "refused": []}',
+        b'{"accepted": 1, "duplicates": 0, "refused": [7]}',
+        b'{"accepted": 1, "duplicates": 0, "refused": {"a": 1}}',
+        b"[" * 100_000,
+    ],
+)
+def test_no_reply_is_too_odd_to_survive(body: bytes) -> None:
+    assert fate_of(Reply(200, body)).verdict is None
+
+
+# Bounds
+
+
+def test_flush_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
+    script.publish(document())
+    script.always = Answer(delay=8)
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    started = time.monotonic()
+    assert client.flush(0.5) == 1
+    client.close()
+    assert time.monotonic() - started < 5
+
+
+def test_flush_does_not_wait_for_what_comes_later(script: Script, client_of: MakeClient) -> None:
+    """A flush has a fence: another thread that answers on and on does not hold it."""
+    for number in range(12):
+        script.publish(document(f"s{number}", questions=bit(f"q{number}", "0.1")))
+    client = client_of()
+    client.answer("s0", q0=True)
+    script.always = Answer(body=ACCEPTED.body, delay=0.1)
+    writer = threading.Thread(
+        target=lambda: [client.answer(f"s{n}", **{f"q{n}": True}) for n in range(1, 12)]
+    )
+    writer.start()
+    assert client.flush(5.0) == 0
+    assert len(script.posts) < 12
+    writer.join()
+    assert client.flush(5.0) == 0
+    assert len({post.body for post in script.posts}) == 12
+
+
+def test_the_outbox_is_bounded_and_its_losses_are_counted(
+    script: Script,
+    client_of: MakeClient,
+    clock: Clock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "MOST_WAITING", 3)
+    script.publish(document(period="day", questions=bit("crashed", "0.1")))
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    client = client_of()
+    for _ in range(5):
+        assert client.answer("app-health", crashed=True).status == "queued"
+        clock.now += timedelta(days=1)
+    record = read_record(tmp_path / "state")
+    assert record.dropped == 2
+    assert [entry.verdict for entry in record.entries] == ["dropped"] * 2 + ["waiting"] * 3
+    assert client.flush(0) == 3
+
+
+def test_what_no_server_takes_any_more_is_given_up(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
+) -> None:
+    script.publish(document())
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    clock.now = datetime(2027, 1, 14, 23, 59, tzinfo=UTC)
+    assert client.flush(0) == 1
+    clock.now = datetime(2027, 1, 15, tzinfo=UTC)
+    assert client.flush(0) == 0
+    assert verdicts(tmp_path / "state") == [("given-up", "it could not be sent in time")]
+
+
+def test_the_thread_itself_gives_up_what_is_late(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
+) -> None:
+    script.publish(document())
+    script.always = Answer(500)
+    client_of().answer("app-health", **ANSWERS)
+    eventually(lambda: script.posts)
+    clock.now = datetime(2027, 1, 15, tzinfo=UTC)
+    eventually(lambda: verdicts(tmp_path / "state")[0][0] == "given-up")
+
+
+# Threads and exits
+
+
+def uploaders() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "deniable-uploader"}
+
+
+def test_no_thread_is_left_when_nothing_is_left(script: Script, client_of: MakeClient) -> None:
+    script.publish(document())
+    client, before = client_of(), uploaders()
+    client.answer("app-health", **ANSWERS)
+    client.flush()
+    eventually(lambda: uploaders() <= before)
+
+
+def test_close_ends_the_thread_and_keeps_what_waits(script: Script, client_of: MakeClient) -> None:
+    script.publish(document())
+    script.always = Answer(503, headers={"Retry-After": "600"})
+    client, before = client_of(), uploaders()
+    client.answer("app-health", **ANSWERS)
+    assert uploaders() - before
+    client.close()
+    client.close()
+    assert uploaders() <= before
+    assert client.flush(0) == 1
+
+
+LEAVING = """
+import json, sys, time
+from datetime import datetime, UTC
+from deniable.client import Client, Policy
+url, state, key = sys.argv[1:4]
+now = lambda: datetime(2026, 12, 10, tzinfo=UTC)
+client = Client(url, policy=Policy(keys=[key]), state=state, now=now)
+client.consent(True)
+print(client.answer("app-health", crashed=True).status)
+"""
+
+
+@pytest.mark.parametrize("reply", [ACCEPTED, Answer(delay=30)], ids=["prompt", "silent"])
+def test_at_the_end_of_the_process_there_is_a_last_short_chance(
+    script: Script, tmp_path: Path, policy_key: str, reply: Answer
+) -> None:
+    script.publish(document(questions=bit("crashed", "0.5")))
+    script.always = reply
+    started = time.monotonic()
+    ran = subprocess.run(
+        [sys.executable, "-c", LEAVING, script.url, str(tmp_path / "state"), policy_key],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("queued\n", "", 0)
+    assert time.monotonic() - started < 10
+    expected = "waiting" if reply.delay else "accepted"
+    assert verdicts(tmp_path / "state") == [(expected, "")]

@@ -1,0 +1,180 @@
+"""Manners on the wire: what every request says, and what no reply can make the client do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Client, Policy, surveys
+from deniable.client.transport import HttpTransport, Unreachable, checked_address
+from deniable.shared.envelope import HEADER
+from deniable.shared.errors import InvalidPolicy
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, Answer, Script, document
+
+PLAIN = {
+    "User-Agent": "deniable",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
+
+
+def test_requests_say_nothing_about_who_sends_them(
+    script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the environment nor the server's last reply adds a header."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login someone password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    tracking = {"Set-Cookie": "who=you; Path=/", "ETag": '"you"', "Last-Modified": "yesterday"}
+    script.publish(document())
+    script.publish(document("second"))
+    client = client_of()
+    for _ in range(2):
+        client.answer("unknown")
+        client.answer("app-health", **ANSWERS)
+        client.answer("second", **ANSWERS)
+        assert client.flush() == 0
+        script.always = Answer(body=script.always.body, headers=tracking)
+    assert len(script.gets) >= 2
+    assert len(script.posts) == 2
+    host = {"Host": script.url.removeprefix("http://")}
+    for get in script.gets:
+        assert (get.path, get.body, dict(get.headers)) == ("/v1/surveys", b"", PLAIN | host)
+    for post in script.posts:
+        sent = {
+            "Content-Type": "application/vnd.deniable.envelopes",
+            "Content-Length": str(len(post.body)),
+        }
+        assert (post.path, dict(post.headers)) == ("/v1/envelopes", PLAIN | host | sent)
+        assert len(post.body) == HEADER.size + 3
+
+
+def test_a_request_carries_one_envelope(script: Script, client_of: MakeClient) -> None:
+    for number in range(3):
+        script.publish(document(f"s{number}"))
+    client = client_of()
+    for number in range(3):
+        assert client.answer(f"s{number}", **ANSWERS).status == "queued"
+    assert client.flush() == 0
+    assert len(script.posts) == len(script.envelopes()) == 3
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(
+    script: Script, client_of: MakeClient, tmp_path: Path, status: int
+) -> None:
+    script.publish(document())
+    script.always = Answer(status, headers={"Location": f"{script.url}/elsewhere"})
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    assert client.flush(0.5) == 1
+    script.list_reply = script.always
+    assert client_of(state=tmp_path / "other").answer("app-health").status == "unavailable"
+    assert {request.path for request in script.requests} == {"/v1/surveys", "/v1/envelopes"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://stats.example.org",
+        "http://10.0.0.1",
+        "http://127.0.0.1.example.org",
+        "http://localhost.example.org",
+        "http://[::2]:8000",
+        "http://0.0.0.0",
+        "ftp://stats.example.org",
+        "file:///etc",
+        "stats.example.org",
+        "https://",
+        "https://user:word@stats.example.org",
+        "https://stats.example.org/?who=you",
+        "https://stats.example.org/#you",
+        "https://stats.example.org:port",
+        "",
+    ],
+)
+def test_an_address_that_is_not_private_is_refused(address: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidPolicy, match="server"):
+        Client(address, policy=Policy(keys=["ab" * 32]), state=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://stats.example.org",
+        "https://stats.example.org/telemetry/",
+        "http://localhost:8000",
+        "http://127.0.0.1:8000",
+        "http://127.9.9.9",
+        "http://[::1]:8000",
+    ],
+)
+def test_https_and_this_machine_are_fine(address: str) -> None:
+    assert checked_address(address) == address.rstrip("/")
+
+
+def test_a_huge_reply_is_not_read_to_its_end(script: Script) -> None:
+    script.list_reply = Answer(body=b" " * (4 * 2**20 + 1))
+    with pytest.raises(Unreachable):
+        HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 10.0)
+    script.list_reply = Answer(body=b" " * 2**20)
+    reply = HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 10.0)
+    assert len(reply.body) == 2**20
+
+
+def test_a_compressed_reply_is_not_unpacked(script: Script) -> None:
+    script.list_reply = Answer(body=b"\x1f\x8b bomb", headers={"Content-Encoding": "gzip"})
+    reply = HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 10.0)
+    assert reply.body == b"\x1f\x8b bomb"
+
+
+@pytest.mark.parametrize(
+    "slow", [Answer(delay=8), Answer(body=b" " * 100, drip=0.1)], ids=["silent", "dripping"]
+)
+def test_a_slow_server_keeps_nobody_waiting(
+    script: Script, client_of: MakeClient, slow: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert surveys.FETCH_SECONDS == 2.0
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.5)
+    script.list_reply = slow
+    client = client_of()
+    started = time.monotonic()
+    assert client.answer("app-health", **ANSWERS).status == "unavailable"
+    assert time.monotonic() - started < 1.5
+    client.answer("app-health", **ANSWERS)
+    started = time.monotonic()
+    assert client.answer("app-health", **ANSWERS).status == "unavailable"
+    assert time.monotonic() - started < 0.4, "asked again and again, it must not wait each time"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>sign in</html>",
+        b"[]",
+        b"{}",
+        b'{"surveys": 7}',
+        b'{"surveys": [7, {}, []]}',
+        b'{"surveys": [{"id": 1}]}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
+)
+def test_a_list_that_is_none_raises_nothing(
+    script: Script, client_of: MakeClient, body: bytes
+) -> None:
+    script.list_reply = Answer(body=body)
+    assert client_of().answer("app-health", **ANSWERS).status in ("unavailable", "no-survey")
+
+
+@pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 429, 500, 503])
+def test_a_list_that_is_refused_raises_nothing(
+    script: Script, client_of: MakeClient, status: int
+) -> None:
+    script.list_reply = Answer(status)
+    assert client_of().answer("app-health", **ANSWERS).status == "unavailable"
