@@ -1,0 +1,86 @@
+"""The Flask application: every view, around one store and one writer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import cast
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from deniable.server import admin, dashboard, ingest, operations, results
+from deniable.server.bodies import BadRequest
+from deniable.server.catalogue import Catalogue
+from deniable.server.metrics import Metrics
+from deniable.server.parts import EXTENSION, Parts
+from deniable.server.problems import problem
+from deniable.server.store import Store
+from deniable.server.writer import Writer
+from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.errors import StoreUnusable
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+log = logging.getLogger("deniable.server")
+
+
+def create_app(
+    store: Store, writer: Writer, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Flask:
+    """The application; whoever calls it starts and stops the writer."""
+    app = Flask(__name__)
+    # One more than may come: the framework stops at its limit in silence, `read_body` does not.
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
+    app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
+    app.extensions[EXTENSION] = Parts(store, writer, now, Catalogue(store), Metrics(writer))
+    for part in (ingest, admin, operations, results, dashboard):
+        app.register_blueprint(part.blueprint)
+    app.register_error_handler(BadRequest, _bad_request)
+    app.register_error_handler(StoreUnusable, _store_unusable)
+    app.register_error_handler(HTTPException, _http_error)
+    app.after_request(_secure)
+    return app
+
+
+def _bad_request(error: BadRequest) -> Response:
+    return problem(error.status, error.detail, code=error.code)
+
+
+def _store_unusable(error: StoreUnusable) -> Response:
+    log.error("%s", error)
+    return problem(503, "the store cannot be read or written now; try again later")
+
+
+def _http_error(error: HTTPException) -> Response:
+    """Errors of the framework, in the form of our own; what it says of an input is left out."""
+    status = error.code or 500
+    if status < 400:  # a redirect to the address as it is written
+        return cast(Response, error.get_response())
+    response = problem(status, _DETAILS.get(status, "the request cannot be answered"))
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(error.valid_methods)
+    return response
+
+
+_DETAILS = {
+    404: "there is nothing at this address; /v1/openapi.json lists what there is",
+    405: "this address is not for that method; /v1/openapi.json lists what there is",
+    413: f"a body has at most {MOST_BODY_BYTES} bytes; send less at once",
+    500: "the server made a mistake, which is in its log; nothing was counted",
+}
+
+
+def _secure(response: Response) -> Response:
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response

@@ -1,0 +1,93 @@
+"""An interval for the mean of values of a bounded range, at any number of reports.
+
+It is Clopper-Pearson's interval, carried from two values to many. With c_j reports of value v_j,
+let G_j be independent gamma variables of shape c_j, one more for the end of the range in question.
+The upper limit is the (1 + confidence) / 2 quantile of
+
+    sum_j v_j G_j / sum_j G_j           shape of the highest value: c_m + 1
+
+and the lower limit mirrors it. With two values these are quantiles of beta distributions: exactly
+Clopper-Pearson. The extra unit is what was not seen and yet may be there: without a single report
+of the highest value its chance may still be 3.7 / n. For many reports it is the normal interval.
+That it covers for every bounded distribution is a conjecture of Gaffke's, open and unrefuted [1];
+the tests measure it for our tables, where it holds with room to spare at small n.
+
+With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
+gives the chance of it [2], too high by 2 per cent of itself at the most, and so errs outward.
+
+[1] Learned-Miller, Thomas 2019, "A new confidence interval for the mean of a bounded random
+    variable", arXiv 1905.06208.
+[2] Lugannani, Rice 1980, "Saddle point approximation for the distribution of the sum of
+    independent random variables", Advances in Applied Probability 12(2).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def interval(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
+    """Of the mean that `counts` reports of ascending `values` were drawn from."""
+    tail = (1 - confidence) / 2
+    low = -_upper(-values[::-1], counts[::-1], tail)
+    return low, _upper(values, counts, tail)
+
+
+def _upper(values: Array, counts: Array, tail: float) -> float:
+    shapes = counts.copy()
+    shapes[-1] += 1
+    seen = shapes > 0
+    values, shapes = values[seen], shapes[seen]
+    if len(values) == 1:
+        return float(values[0])
+    if len(values) == 2:
+        return _beta_upper(values, shapes, tail)
+    return _saddlepoint_upper(values, shapes, tail)
+
+
+def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> float:
+    """Every pole above the highest value is the saddlepoint of one mean: the pole is searched for
+    whose mean lies above with the chance of the tail. The nearer the pole, the higher the mean."""
+    from scipy.optimize import brentq
+
+    top = values[-1]
+    below = values - top  # the top becomes 0, so that a pole next to it loses no digits
+    total, centre = shapes.sum(), below @ shapes / shapes.sum()
+    nearest = math.log(-below[0] / total / 1000)
+    farthest = math.log(centre + 10 * math.sqrt(shapes @ (below - centre) ** 2))
+
+    def excess(logarithm: float) -> float:
+        return float(at_pole(np.exp(logarithm), below, shapes)[1]) - tail
+
+    pole = np.exp(brentq(excess, nearest, farthest, xtol=1e-10))
+    return float(top + at_pole(pole, below, shapes)[0])
+
+
+def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
+    """A mean x, and the chance that the random mean is above it: P[S(x) > 0].
+
+    The cumulants of S(x) at s are -sum_j c_j log(1 - (v_j - x) s), flat where the mean of the
+    values, weighted by c_j / (pole - v_j) with pole = x + 1 / s, is x.
+    """
+    from scipy.special import ndtr
+
+    above = np.expand_dims(pole, -1)
+    weights = shapes / (above - values)
+    x = (weights @ values) / weights.sum(-1)
+    tilted = (values - np.expand_dims(x, -1)) / np.expand_dims(pole - x, -1)
+    w = np.sqrt(2 * (shapes * np.log1p(-tilted)).sum(-1))
+    u = np.sqrt((shapes * (tilted / (1 - tilted)) ** 2).sum(-1))
+    density = np.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
+    return x, ndtr(-w) + density * (1 / u - 1 / w)
+
+
+def _beta_upper(values: Array, shapes: Array, tail: float) -> float:
+    from deniable.server.estimation.clopper_pearson import beta_quantile
+
+    share = beta_quantile(shapes[1:], shapes[:1], 1 - tail)
+    return float(values[0] + (values[1] - values[0]) * share[0])

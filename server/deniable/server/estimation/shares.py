@@ -1,0 +1,78 @@
+"""Shares of people who hold each option, or say yes, from how many reports support it.
+
+A report supports an option with rate  r = f p + (1 - f) q,  f being the share of people who hold
+it, p and q the chances `keep` and `lie` that the mechanism realises. Hence
+
+    f = (r - q) / (p - q)            unbiased with r = count / reports
+
+The interval is Clopper-Pearson's for r, sent through the same line. The standard error is that of
+people drawn at random, at the possible share nearest to the estimate, so that it is never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.estimation.clopper_pearson import limits
+from deniable.server.estimation.consistent import nearest_shares
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.shared.shapes.support import SupportDesign
+from deniable.shared.thresholds import ONE
+
+Array = npt.NDArray[np.float64]
+Rate = TypeVar("Rate", Fraction, Array)
+
+METHOD = "Clopper-Pearson through the randomization"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One number for each option in each array."""
+
+    estimate: Array
+    low: Array
+    high: Array
+    standard_error: Array
+    consistent: Array
+
+
+def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
+    """The line from rates of reports to shares of people; exact where the rate is a Fraction."""
+    return (rate * ONE - design.lie) / (design.keep - design.lie)
+
+
+def shares(
+    counts: npt.NDArray[np.int64],
+    reports: int,
+    design: SupportDesign,
+    confidence: float = CONFIDENCE,
+) -> Shares:
+    """From the integer counts of every option; all its arrays at once, whatever their number."""
+    low, high = limits(counts, reports, confidence)
+    rates = counts / reports if reports else np.full(len(counts), np.nan)
+    raw = unbiased_share(rates, design)
+    return Shares(
+        estimate=raw,
+        low=unbiased_share(low, design),
+        high=unbiased_share(high, design),
+        standard_error=_standard_error(raw, reports, design),
+        consistent=_possible(raw),
+    )
+
+
+def _standard_error(raw: Array, reports: int, design: SupportDesign) -> Array:
+    p, q = design.keep / ONE, design.lie / ONE
+    rate = q + np.clip(raw, 0, 1) * (p - q)
+    result: Array = np.sqrt(rate * (1 - rate) / max(reports, 1)) / (p - q)
+    return result
+
+
+def _possible(raw: Array) -> Array:
+    if np.isnan(raw).any():
+        return raw
+    return nearest_shares(raw) if len(raw) > 1 else np.clip(raw, 0, 1)

@@ -1,0 +1,92 @@
+"""Copying a store while it is in use, and putting a copy in place."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from deniable.server.store.database import (
+    FILE,
+    PRIVATE_FILE,
+    check_version,
+    create_folder,
+    open_database,
+)
+from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+
+
+def back_up(data: Path, target: Path) -> int:
+    """One consistent copy in one file, taken while the server serves. Its size in bytes."""
+    open_database(data).dispose()  # it must be ours
+    unfinished = target.with_name(target.name + ".unfinished")
+    _new_file(target).unlink()
+    _new_file(unfinished)
+    try:
+        with (
+            closing(sqlite3.connect(data / FILE)) as source,
+            closing(sqlite3.connect(unfinished)) as copy,
+        ):
+            source.backup(copy, pages=-1)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+        check(unfinished)
+        _sync(unfinished)
+        unfinished.replace(target)
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"the backup failed: {error}; {target} was not written") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    _sync(target.parent)
+    return target.stat().st_size
+
+
+def restore(source: Path, data: Path) -> None:
+    """Make a data folder from a backup that has been found whole; never over another."""
+    if not source.is_file():
+        raise WrongUse(f"there is no backup at {source}")
+    check(source)
+    create_folder(data)
+    target = data / FILE
+    unfinished = target.with_name(FILE + ".unfinished")
+    if target.exists():
+        raise Refused(
+            f"{data} holds data already, and a restore never overwrites; name another folder"
+        )
+    unfinished.unlink(missing_ok=True)
+    _new_file(unfinished).write_bytes(source.read_bytes())
+    check(unfinished)
+    _sync(unfinished)
+    unfinished.replace(target)
+    _sync(data)
+
+
+def check(file: Path) -> None:
+    """Refuse a file that is not whole, or whose schema version is not ours."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{file} is not a backup of deniable: {error}") from None
+    if verdict != "ok":
+        raise StoreUnusable(f"{file} is damaged: {verdict}; use another backup")
+    check_version(file)
+
+
+def _new_file(path: Path) -> Path:
+    """An empty file that only its owner may read; one that is there already is left alone."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+    except FileExistsError:
+        raise WrongUse(f"{path} is there already; name a new file") from None
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,139 @@
+"""Opening a data folder's database: durable settings, one schema version, errors in our words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from deniable.server.store.schema import VERSION, about, metadata
+from deniable.shared.errors import StoreUnusable
+
+FILE = "deniable.sqlite3"
+BUSY_SECONDS = 10
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",  # a commit is on disk, also after a power cut
+    "foreign_keys = ON",
+    "secure_delete = ON",  # what is purged is overwritten
+)
+UPGRADE = "DEPLOYING.md says how to upgrade"
+_VERSION = "SELECT value FROM about WHERE key = 'schema'"
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+LOST = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class StoreLost(StoreUnusable):
+    """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
+
+
+def create_folder(data: Path) -> None:
+    """A folder for its owner only."""
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        data.chmod(PRIVATE_FOLDER)
+    except OSError as error:
+        raise StoreUnusable(f"{data} cannot be used as a data folder: {error.strerror}") from None
+
+
+def create_database(data: Path) -> Engine:
+    """The database of this folder, made if it is not there yet."""
+    create_folder(data)
+    if _has_content(data / FILE):
+        return open_database(data)
+    engine = engine_of(data / FILE)
+    with transaction(engine, "make its tables") as connection:
+        if not engine.dialect.has_table(connection, about.name):  # else another start was first
+            metadata.create_all(connection)
+            connection.execute(about.insert().values(key="schema", value=str(VERSION)))
+    (data / FILE).chmod(PRIVATE_FILE)
+    return engine
+
+
+def open_database(data: Path) -> Engine:
+    """The database of this folder, which must be there."""
+    if not (data / FILE).is_file():
+        raise StoreUnusable(
+            f"{data} holds no data of deniable; `deniable serve --data {data}` begins some"
+        )
+    check_version(data / FILE)
+    return engine_of(data / FILE)
+
+
+def check_version(file: Path) -> None:
+    """Refuse tables that this version does not know, without changing a byte of them."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute(_VERSION).fetchone()
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{file} is not a database of deniable: {error}; use another") from None
+    version = found[0] if found else "of no number"
+    if version != str(VERSION):
+        newer = not version.isdigit() or int(version) > VERSION
+        cure = "use the deniable that wrote it, or a newer one" if newer else UPGRADE
+        raise StoreUnusable(
+            f"{file} has schema version {version}, and this deniable reads version {VERSION}; "
+            f"{cure}. Nothing was changed."
+        )
+
+
+@contextmanager
+def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Connection]:
+    """All or nothing; what the database says against it comes out as an error of ours."""
+    try:
+        with engine.connect().execution_options(writes=writes) as connection, connection.begin():
+            yield connection
+    except SQLAlchemyError as error:
+        raise _ours(error, aim) from error
+
+
+def empty_log(engine: Engine) -> None:
+    """Bring the write-ahead log into the file and empty it: it may hold what was deleted."""
+    raw = engine.raw_connection()
+    try:
+        raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"the store could not empty its log: {error}") from error
+    finally:
+        raw.close()
+
+
+def _has_content(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0
+
+
+def engine_of(file: Path) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{file.resolve()}",
+        hide_parameters=True,  # messages end in logs, and payloads must not
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+    )
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _: object) -> None:  # Any: the driver's connection
+    connection.isolation_level = None  # transactions begin where we say so, below
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    """Writers take the lock at once: a transaction that waits for it halfway would fail instead."""
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _ours(error: SQLAlchemyError, aim: str) -> StoreUnusable:
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    if not isinstance(cause, sqlite3.Error):
+        return StoreUnusable(f"the store could not {aim}: {type(error).__name__}")
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+    kind = StoreLost if code in LOST else StoreUnusable
+    return kind(f"the store could not {aim}: {cause}")

@@ -1,0 +1,48 @@
+"""The survey that `deniable survey new` writes."""
+
+from __future__ import annotations
+
+from datetime import date
+
+_TEMPLATE = """\
+# A survey. Once published it never changes: to change it, publish another with the same name.
+# `deniable survey check FILE` says what it gives away and how exact its results will be.
+
+[survey]
+name = "app-health"               # what apps ask for: letters, digits, dashes
+title = "How is the app doing?"
+purpose = "Find crashes before users have to tell us."
+owner = "Example Ltd, privacy@example.org"
+opens = {opens}
+closes = {closes}               # last day of the last round; rounds that overlap count as whole
+round = "month"                   # once, day, week or month: one report from each install and round
+grace_days = 14                   # how long after its round a report is still taken
+retention_days = 90               # how long the server keeps reports after that; tallies stay
+minimum_reports = 100             # below it no estimate is shown
+
+# Every answer is randomized on the device. epsilon says how much one answer may give away:
+# 0.5 changes the odds about anyone at most 1.7 times, 1 at most 2.8 times, 2 at most 7.4 times.
+
+[[question]]
+name = "crashed"
+kind = "bit"                      # yes or no
+epsilon = "0.5"
+
+[[question]]
+name = "minutes"
+kind = "number"                   # in a range; what lies outside counts as its nearest end
+low = 0
+high = 120
+epsilon = "1"
+
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "safari", "edge", "other"]
+other = "other"                   # takes whatever is not listed; leave it out to refuse that
+epsilon = "0.5"
+"""
+
+
+def template(opens: date, closes: date) -> str:
+    return _TEMPLATE.format(opens=opens.isoformat(), closes=closes.isoformat())

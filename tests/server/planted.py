@@ -1,0 +1,36 @@
+"""`deniable` with a bug planted in the server: what the tests of the kills must find.
+
+python planted.py late-commit serve ...    answers first and commits a moment later
+python planted.py no-dedupe serve ...      counts an envelope each time that it comes
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from deniable.server import commit
+from deniable.server.store import Recording, Upload
+from deniable.server.writer import Writer, _Request
+from deniable.shared.command import main
+
+honest_commit = Writer._commit
+
+
+def late_commit(self: Writer, group: list[_Request]) -> None:
+    for request in group:
+        request.answer.set_result(["accepted"] * len(request.uploads))
+    time.sleep(0.2)
+    unheard = [_Request(request.uploads, request.size, type(request.answer)()) for request in group]
+    honest_commit(self, unheard)
+
+
+def no_dedupe(_: Recording, uploads: Sequence[Upload]) -> set[commit.Key]:
+    return {upload.key for upload in uploads}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "late-commit":
+        Writer._commit = late_commit  # type: ignore[method-assign]  # that is the bug
+    elif sys.argv[1] == "no-dedupe":
+        Recording.insert = no_dedupe  # type: ignore[method-assign,assignment]  # that is the bug
+    raise SystemExit(main(sys.argv[2:]))

@@ -1,0 +1,129 @@
+"""A store with surveys and tallies in it, for the tests of results and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.server.store import PublishedSurvey, Store
+from deniable.shared.questions import Number, Question
+from deniable.shared.shapes.support import SupportDesign
+from deniable.shared.signing import public_hex, sign
+from deniable.shared.survey import parse_toml, render_document
+from deniable.shared.thresholds import ONE
+
+NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)
+FIRST_ROUND = 683  # December 2026
+
+SURVEY = """
+[survey]
+name = "app-health"
+title = "How is the app doing?"
+purpose = "Find crashes by platform before users have to tell us."
+owner = "Example Ltd, privacy@example.org"
+opens = 2026-12-01
+closes = 2027-04-30
+round = "month"
+minimum_reports = 100
+
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "0.5"
+
+[[question]]
+name = "minutes"
+kind = "number"
+low = 0
+high = 120
+epsilon = "2"
+
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "safari", "edge", "other"]
+epsilon = "1"
+"""
+
+
+def publish(store: Store, text: str = SURVEY) -> PublishedSurvey:
+    document = render_document(parse_toml(text))
+    key = Ed25519PrivateKey.generate()
+    return store.find(store.publish(document, sign(document, key), public_hex(key)))
+
+
+def record(
+    store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
+) -> None:
+    """Add a round's tally: for each question how many people hold each answer, drawn exactly."""
+    rng = np.random.default_rng(number)
+    parts = zip(published.survey.questions, people, strict=True)
+    cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
+    with store.recording() as recording:
+        recording.add(published, number, sum(people[0]), cells)
+
+
+def draw_cells(
+    question: Question, held: Sequence[int], rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Counts as reports would give them: multinomials for each answer, or binomials for unary."""
+    mechanism = question.mechanism
+    if isinstance(question, Number):
+        rows = [np.array(row) / ONE for row in question.mechanism.rows]
+    elif mechanism.name == "unary":
+        return _unary(question.mechanism, np.array(held), rng)
+    else:
+        rows = [_row(question.mechanism, answer) for answer in range(len(held))]
+    draws = [rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True)]
+    counts: npt.NDArray[np.int64] = np.sum(draws, axis=0, dtype=np.int64)
+    return counts
+
+
+def _row(design: SupportDesign, answer: int) -> npt.NDArray[np.float64]:
+    row = np.full(design.options, design.lie / ONE)
+    row[answer] = design.keep / ONE
+    return row
+
+
+def _unary(
+    design: SupportDesign, held: npt.NDArray[np.int64], rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    true = rng.binomial(held, design.keep / ONE)
+    counts: npt.NDArray[np.int64] = true + rng.binomial(held.sum() - held, design.lie / ONE)
+    return counts
+
+
+def grid_steps(published: PublishedSurvey) -> int:
+    """Of the question about minutes."""
+    question = published.survey.questions[1]
+    assert isinstance(question, Number)
+    return question.mechanism.steps
+
+
+def spread(people: int, steps: int, centre: float) -> list[int]:
+    """People around a place of a grid, every one of them somewhere."""
+    weights = np.exp(-(((np.arange(steps + 1) / steps - centre) / 0.2) ** 2))
+    held = np.floor(people * weights / weights.sum()).astype(int)
+    held[0] += people - held.sum()
+    return [int(count) for count in held]
+
+
+def fill(store: Store) -> PublishedSurvey:
+    """Three rounds, the two newest of which are still open."""
+    published = publish(store)
+    steps = grid_steps(published)
+    for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):
+        crashed = round(people * yes)
+        shares = [0.2, 0.5, 0.2, 0.08]
+        browser = [round(share * people) for share in shares]
+        held = (
+            [people - crashed, crashed],
+            spread(people, steps, 0.3 + (number - 683) / 20),
+            [*browser, people - sum(browser)],
+        )
+        record(store, published, number, held)
+    return published

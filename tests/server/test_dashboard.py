@@ -1,0 +1,352 @@
+"""The pages over the real application: who sees them, what is on them, and what never is."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from deniable.server.access import COOKIE
+from deniable.server.app import create_app
+from deniable.server.store import PublishedSurvey, Store
+from deniable.server.writer import Writer
+from tests.server.results_data import (
+    FIRST_ROUND,
+    NOW,
+    SURVEY,
+    fill,
+    grid_steps,
+    publish,
+    record,
+    spread,
+)
+
+ANALYST, APP = "analyst" * 5, "app-token" * 5
+HOSTILE = '<script>alert("1")</script>&amp;'
+ADDRESSES = {"href", "src", "action", "formaction", "srcset", "poster", "data"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.create(tmp_path / "data") as made:
+        for token, role in ((ANALYST, "analyst"), (APP, "app")):
+            made.add_token(token, role, NOW, NOW + timedelta(days=1))
+        yield made
+
+
+@pytest.fixture
+def published(store: Store) -> PublishedSurvey:
+    return fill(store)
+
+
+@pytest.fixture
+def pages(store: Store) -> FlaskClient:
+    """Signed in."""
+    client = stranger(store)
+    client.set_cookie(COOKIE, ANALYST)
+    return client
+
+
+def stranger(store: Store) -> FlaskClient:
+    return create_app(store, Writer(store), now=lambda: NOW).test_client()
+
+
+class Page(HTMLParser):
+    """What a browser would fetch or follow, and what it would run."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.addresses += [value or "" for name, value in attrs if name in ADDRESSES]
+
+
+def check_page(response: TestResponse) -> None:
+    """What holds for every page, whatever is on it."""
+    policy = response.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert response.headers["Cache-Control"] == "no-store"
+    page = Page(response.text)
+    assert "script" not in page.tags
+    assert not [name for name in page.attributes if name == "style" or name.startswith("on")]
+    assert page.addresses
+    for address in page.addresses:
+        assert re.match(r"/(?!/)|\?|#", address), address
+    assert "Traceback" not in response.text
+
+
+# Who sees them
+
+
+@pytest.mark.parametrize("path", ["/", "/surveys/app-health", "/surveys/none"])
+def test_a_stranger_is_asked_to_sign_in_and_sees_nothing_else(
+    store: Store, published: PublishedSurvey, path: str
+) -> None:
+    response = stranger(store).get(path)
+    assert response.status_code == 401
+    assert "How is the app doing?" not in response.text
+    assert "deniable token create --role analyst" in response.text
+    check_page(response)
+
+
+def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(
+    store: Store, published: PublishedSurvey
+) -> None:
+    client = stranger(store)
+    response = client.get(f"/surveys/app-health?round=683&token={ANALYST}")
+    assert response.status_code == 303
+    assert response.headers["Location"] == "/surveys/app-health?round=683"
+    cookie = response.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert "Secure" not in cookie
+    assert client.get("/").status_code == 200
+
+
+def test_behind_tls_the_cookie_is_for_tls_only(store: Store) -> None:
+    response = stranger(store).get(f"/?token={ANALYST}", headers={"X-Forwarded-Proto": "https"})
+    assert "Secure" in response.headers["Set-Cookie"]
+
+
+def test_the_form_signs_in_and_the_button_signs_out(
+    store: Store, published: PublishedSurvey
+) -> None:
+    client = stranger(store)
+    form = {"token": f" {ANALYST} ", "target": "/surveys/app-health"}
+    response = client.post("/sign-in", data=form)
+    assert (response.status_code, response.headers["Location"]) == (303, "/surveys/app-health")
+    assert client.get("/surveys/app-health").status_code == 200
+    assert client.post("/sign-out").status_code == 303
+    assert client.get("/surveys/app-health").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("token", "words"), [("x" * 40, "not known here"), ("", "not known here"), (APP, "for apps")]
+)
+def test_a_token_that_does_not_count_is_told_why(store: Store, token: str, words: str) -> None:
+    client = stranger(store)
+    for response in (
+        client.post("/sign-in", data={"token": token}),
+        client.get(f"/?token={token}"),
+    ):
+        assert response.status_code == 401
+        assert words in response.text
+        assert "Set-Cookie" not in response.headers
+        assert not token or token not in response.text
+        check_page(response)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["https://elsewhere.example", "//elsewhere.example", "/\\elsewhere.example", "x", "/a\nb"],
+)
+def test_signing_in_never_leads_elsewhere(store: Store, target: str) -> None:
+    response = stranger(store).post("/sign-in", data={"token": ANALYST, "target": target})
+    assert response.headers["Location"] == "/"
+
+
+# What is on them
+
+
+def test_the_list_shows_every_survey(pages: FlaskClient, published: PublishedSurvey) -> None:
+    response = pages.get("/")
+    check_page(response)
+    for text in ("How is the app doing?", "app-health", "49,000", "at most 34 times (ε 3.5)"):
+        assert text in response.text
+    assert f'href="/surveys/{published.id}"' in response.text
+
+
+def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
+    pages: FlaskClient, published: PublishedSurvey
+) -> None:
+    response = pages.get(f"/surveys/{published.id}")
+    check_page(response)
+    assert "Find crashes by platform" in response.text
+    assert "Example Ltd, privacy@example.org" in response.text
+    assert (
+        "Everything sent in one round changes the odds about anyone at most 34 times"
+        in response.text
+    )
+    assert "the people who reported" in response.text
+    assert "honest answers" in response.text
+
+
+def test_each_question_has_a_chart_with_words_and_a_table_beside_it(
+    pages: FlaskClient, published: PublishedSurvey
+) -> None:
+    text = pages.get(f"/surveys/{published.id}?round=683").text
+    assert text.count('role="img"') == 3 + 2  # one for each question, and trends of bit and number
+    assert text.count("<title id=") == text.count("<desc id=") == 5
+    assert len(set(re.findall(r'id="(question-[^"]+)"', text))) == 10
+    assert text.count("<table>") == 3
+    for option in ("firefox", "chrome", "safari", "edge", "other"):
+        assert f'<th scope="row">{option}</th>' in text
+    assert "repeated looks" not in text
+    assert "repeated looks" in pages.get(f"/surveys/{published.id}").text
+
+
+def test_rounds_are_plain_links_and_the_newest_with_an_estimate_comes_first(
+    pages: FlaskClient, published: PublishedSurvey
+) -> None:
+    text = pages.get(f"/surveys/{published.id}").text
+    assert re.search(r'href="\?round=685" aria-current="page"', text)
+    older = pages.get(f"/surveys/{published.id}?round=683").text
+    assert re.search(r'href="\?round=683" aria-current="page"', older)
+    assert f"/v1/surveys/{published.id}/results?round=683" in older
+    assert f"/v1/surveys/{published.id}/results.csv?round=683" in older
+    assert "Results, Dec 2026" in older
+
+
+def test_the_links_to_json_and_csv_work_with_the_same_cookie(
+    published: PublishedSurvey, pages: FlaskClient
+) -> None:
+    text = pages.get(f"/surveys/{published.id}").text
+    links = re.findall(r'href="(/v1/[^"]+)"', text)
+    assert len(links) == 4
+    assert {pages.get(link).status_code for link in links} == {200}
+
+
+def test_counters_are_shown_in_words(
+    pages: FlaskClient, store: Store, published: PublishedSurvey
+) -> None:
+    store.add_counters(
+        {(published.sequence, "duplicates"): 312, (published.sequence, "late"): 1_017}
+    )
+    text = pages.get(f"/surveys/{published.id}").text
+    assert re.search(r"sent again, and counted once</th><td>312<", text)
+    assert re.search(r"after their round and its grace</th><td>1,017<", text)
+
+
+def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
+    pages: FlaskClient, store: Store
+) -> None:
+    options = ", ".join(f'"option {n}"' for n in range(300))
+    published = publish(
+        store, SURVEY.replace('"firefox", "chrome", "safari", "edge", "other"', options)
+    )
+    held = [[10_000, 0], spread(10_000, grid_steps(published), 0.5), [7_010, *[10] * 299]]
+    record(store, published, FIRST_ROUND, held)
+    text = pages.get(f"/surveys/{published.id}").text
+    assert "The 20 highest estimates of 300 are drawn" in text
+    assert text.count('class="bar"') == 1 + 20
+    assert "100 more are in the CSV" in text
+    assert text.index('<th scope="row">option 0</th>') < text.index('<th scope="row">option 1')
+
+
+def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, store: Store) -> None:
+    text = SURVEY.replace("How is the app doing?", HOSTILE.replace('"', "'"))
+    text = text.replace("Find crashes", HOSTILE.replace('"', "'"))
+    text = text.replace('"firefox"', f"'{HOSTILE}'")
+    published = publish(store, text)
+    held = [[500, 0], spread(500, grid_steps(published), 0.5), [500, 0, 0, 0, 0]]
+    record(store, published, FIRST_ROUND, held)
+    for path in ("/", f"/surveys/{published.id}"):
+        response = pages.get(path)
+        assert response.status_code == 200
+        check_page(response)
+        assert "&lt;script&gt;alert" in response.text
+
+
+# When there is nothing
+
+
+def test_without_a_survey_the_list_says_what_to_type(pages: FlaskClient, store: Store) -> None:
+    response = pages.get("/")
+    check_page(response)
+    assert f"deniable survey publish survey.toml --data {store.data}" in response.text
+
+
+def test_without_a_report_a_surveys_page_says_how_an_app_answers(
+    pages: FlaskClient, store: Store
+) -> None:
+    published = publish(store)
+    response = pages.get(f"/surveys/{published.id}")
+    check_page(response)
+    assert (
+        "client.answer(&#34;app-health&#34;" in response.text
+        or 'client.answer("app-health"' in response.text
+    )
+    assert published.key in response.text
+    assert "No report has been sent yet" in response.text
+
+
+def test_below_the_minimum_the_page_says_how_many_are_missing(
+    pages: FlaskClient, store: Store
+) -> None:
+    published = publish(store)
+    held = [[60, 0], spread(60, grid_steps(published), 0.5), [60, 0, 0, 0, 0]]
+    record(store, published, FIRST_ROUND, held)
+    text = pages.get(f"/surveys/{published.id}").text
+    assert "40 more reports will do" in text
+    assert "<svg" not in text
+
+
+def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, store: Store) -> None:
+    published = publish(store, SURVEY.replace("2026-12-01", "2027-03-01"))
+    text = pages.get(f"/surveys/{published.id}").text
+    assert "begins on 2027-03-01" in text
+    assert "waiting" in text
+
+
+@pytest.mark.parametrize("path", ["/surveys/none", "/surveys/app-health?round=1", "/nothing/here"])
+def test_what_is_not_there_is_a_page_with_a_way_back(
+    pages: FlaskClient, published: PublishedSurvey, path: str
+) -> None:
+    response = pages.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert response.status_code == 404
+    assert 'href="/"' in response.text
+    check_page(response)
+
+
+def test_under_v1_programs_still_get_a_problem_document(pages: FlaskClient) -> None:
+    response = pages.get("/v1/nothing", headers={"Accept": "text/html"})
+    assert (response.status_code, response.mimetype) == (404, "application/problem+json")
+
+
+def test_style_and_icon_are_served_from_here(pages: FlaskClient) -> None:
+    links = [a for a in Page(pages.get("/").text).addresses if a.startswith("/static/")]
+    assert [_static(pages, link) != "" for link in links] == [True, True]
+    style = _static(pages, "/static/style.css")
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "prefers-color-scheme: dark" in style
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(pages: FlaskClient, scheme: str) -> None:
+    """WCAG 2.1 AA: a contrast of 4.5 for text, in both schemes."""
+    blocks = re.findall(r":root \{(.*?)\}", _static(pages, "/static/style.css"), re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme == "dark"]))
+    pairs = [(text, back) for text in ("ink", "soft", "accent") for back in ("page", "paper")]
+    pairs += [("good", "good-back"), ("note", "note-back"), ("bad", "bad-back"), ("ink", "code")]
+    pairs += [("soft", "code"), ("paper", "accent")]
+    for text, back in pairs:
+        assert _contrast(colours[text], colours[back]) >= 4.5, (text, back)
+
+
+def _static(pages: FlaskClient, path: str) -> str:
+    with pages.get(path) as response:
+        assert response.status_code == 200
+        return response.get_data(as_text=True)
+
+
+def _contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    linear = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

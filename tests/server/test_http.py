@@ -1,0 +1,347 @@
+"""The HTTP interface beside ingest: who may do what, surveys, and what operations ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.server.openapi import document
+from deniable.server.store import PublishedSurvey
+from deniable.shared.signing import public_hex, sign
+from deniable.shared.survey import parse_document, render_document, survey_id
+from tests.server.world import JSON, KEY, PROBLEM, PUBLIC, World, envelope, mixed, survey
+
+
+@pytest.fixture
+def asked(here: World) -> PublishedSurvey:
+    return here.publish(survey())
+
+
+def signed(asked: PublishedSurvey | None = None, **changes: object) -> dict[str, object]:
+    text = render_document(survey(title="Another one"))
+    return {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC} | changes
+
+
+def publish(here: World, fields: object, headers: dict[str, str]) -> Any:  # Any: a test response
+    body = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
+    return here.client.post("/v1/surveys", data=body, content_type=JSON, headers=headers)
+
+
+# Who may do what
+
+DOORS = {
+    "results": ("GET", "/v1/surveys/{id}/results", {"analyst", "operator"}),
+    "results as CSV": ("GET", "/v1/surveys/{id}/results.csv", {"analyst", "operator"}),
+    "counters": ("GET", "/v1/surveys/{id}/counters", {"analyst", "operator"}),
+    "publish": ("POST", "/v1/surveys", {"operator"}),
+    "close": ("POST", "/v1/surveys/{id}/close", {"operator"}),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_opens_to_its_roles_only(here: World, asked: PublishedSurvey, door: str) -> None:
+    method, path, welcome = DOORS[door]
+    path = path.format(id=asked.id)
+
+    def knock(headers: dict[str, str]) -> Any:  # Any: a test response
+        return here.client.open(path, method=method, headers=headers, json=signed())
+
+    for role in ("app", "analyst", "operator"):
+        answer = knock(here.token(role))
+        assert (answer.status_code < 300) == (role in welcome), (role, answer.text)
+        if role not in welcome:
+            assert (answer.status_code, answer.content_type) == (403, PROBLEM)
+    for header in ("Bearer " + "x" * 43, "Bearer", "Basic abc", "nonsense", "Bearer ' OR 1=1 --"):
+        answer = knock({"Authorization": header})
+        assert (answer.status_code, answer.content_type) == (401, PROBLEM)
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert knock({}).status_code == 401
+
+
+def test_a_token_ends_when_its_time_is_over(here: World, asked: PublishedSurvey) -> None:
+    headers = here.token("analyst", hours=1)
+    path = f"/v1/surveys/{asked.id}/counters"
+    assert here.client.get(path, headers=headers).status_code == 200
+    here.clock.pass_(minutes=59)
+    assert here.client.get(path, headers=headers).status_code == 200
+    here.clock.pass_(minutes=1)
+    assert here.client.get(path, headers=headers).status_code == 401
+
+
+def test_a_revoked_token_is_worth_nothing(here: World, asked: PublishedSurvey) -> None:
+    headers = here.token("analyst")
+    here.store.revoke_token(here.store.tokens()[0].id)
+    assert here.client.get(f"/v1/surveys/{asked.id}/counters", headers=headers).status_code == 401
+
+
+def test_tokens_are_stored_hashed(here: World) -> None:
+    token = here.token("operator")["Authorization"].removeprefix("Bearer ")
+    stored = b"".join(file.read_bytes() for file in here.store.data.iterdir())
+    assert token.encode() not in stored
+
+
+def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: PublishedSurvey) -> None:
+    """A browser sends it along for whoever made the request: it must not publish or close."""
+    token = here.token("operator")["Authorization"].removeprefix("Bearer ")
+    client = here.client
+    client.set_cookie("deniable_session", token)
+    assert client.get(f"/v1/surveys/{asked.id}/counters").status_code == 200
+    assert client.post(f"/v1/surveys/{asked.id}/close").status_code == 401
+    assert client.post("/v1/surveys", json=signed()).status_code == 401
+
+
+# Surveys
+
+
+def test_a_survey_is_served_as_its_exact_bytes(here: World) -> None:
+    asked = here.publish(mixed())
+    answer = here.client.get(f"/v1/surveys/{asked.id}")
+    entry = answer.json
+    assert set(entry) == {"id", "document", "signature", "key", "state"}
+    assert survey_id(entry["document"].encode()) == entry["id"] == asked.id
+    assert parse_document(entry["document"].encode()).name == "app-health"
+    assert (entry["key"], entry["state"]) == (PUBLIC, "open")
+    assert here.client.get("/v1/surveys").json == {"surveys": [entry]}
+
+
+def test_everybody_gets_the_same_bytes_and_no_cookie(here: World, asked: PublishedSurvey) -> None:
+    plain = here.client.get("/v1/surveys")
+    other = here.client.get("/v1/surveys", headers=here.token("operator") | {"User-Agent": "x"})
+    assert plain.data == other.data
+    assert dict(plain.headers) == dict(other.headers)
+    assert "Set-Cookie" not in plain.headers
+    assert "ETag" not in plain.headers
+    assert plain.headers["Cache-Control"].startswith("public")
+
+
+@pytest.mark.parametrize("identifier", ["0" * 64, "abcdef", "app-health", "..%2f..", "é"])
+def test_an_unknown_survey_is_a_problem_document(here: World, identifier: str) -> None:
+    answer = here.client.get(f"/v1/surveys/{identifier}")
+    assert (answer.status_code, answer.content_type) == (404, PROBLEM)
+
+
+def test_an_operator_publishes_over_http(here: World, asked: PublishedSurvey) -> None:
+    operator = here.token("operator")
+    first = publish(here, signed(), operator)
+    assert first.status_code == 201
+    assert first.json["state"] == "open"
+    again = publish(here, signed(), operator)
+    assert (again.status_code, again.json) == (200, first.json)
+    assert len(here.client.get("/v1/surveys").json["surveys"]) == 2
+
+
+def test_the_server_publishes_only_what_an_enrolled_key_has_signed(
+    here: World, asked: PublishedSurvey
+) -> None:
+    stranger = Ed25519PrivateKey.generate()
+    text = signed()["document"]
+    assert isinstance(text, str)
+    forged = signed(signature=sign(text.encode(), stranger))
+    foreign = forged | {"key": public_hex(stranger)}
+    for fields in (forged, foreign, signed(signature="00"), signed(signature="zz")):
+        answer = publish(here, fields, here.token("operator"))
+        assert (answer.status_code, answer.json["code"]) == (403, "untrusted-survey")
+    assert len(here.store.surveys()) == 1
+
+
+BROKEN = {
+    "not JSON": b"{",
+    "a list": [],
+    "a field too few": {"document": "", "key": ""},
+    "a field too many": signed() | {"more": ""},
+    "an empty text": signed() | {"key": ""},
+    "a number": signed() | {"key": 3},
+    "a document that is none": signed() | {"document": "{}"},
+    "a lone surrogate": signed() | {"document": "\ud800"},
+    "an unknown key in the document": signed()
+    | {"document": str(signed()["document"]).replace('"owner"', '"ownre"')},
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_a_broken_publication_is_a_clear_400(
+    here: World, asked: PublishedSurvey, reason: str
+) -> None:
+    answer = publish(here, BROKEN[reason], here.token("operator"))
+    assert (answer.status_code, answer.content_type) == (400, PROBLEM), answer.text
+    assert len(here.store.surveys()) == 1
+
+
+def test_closing_is_for_good(here: World, asked: PublishedSurvey) -> None:
+    operator = here.token("operator")
+    for _ in range(2):
+        answer = here.client.post(f"/v1/surveys/{asked.id}/close", headers=operator)
+        assert (answer.status_code, answer.json["state"]) == (200, "closed")
+    assert publish(here, signed(), operator).status_code == 201
+    assert here.store.find(asked.id).closed
+
+
+# Operations
+
+
+def test_alive_and_ready(here: World) -> None:
+    assert here.client.get("/healthz").json == {"status": "alive"}
+    assert here.client.get("/readyz").json == {"status": "ready"}
+
+
+def test_a_store_that_cannot_be_written_is_not_ready(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process holds the write lock, and the wait for it is made short."""
+    import sqlite3
+    from contextlib import closing
+
+    here.store._engine.dispose()
+    monkeypatch.setattr("deniable.server.store.database.BUSY_SECONDS", 0.1)
+    from deniable.server.store.database import engine_of
+
+    here.store._engine = engine_of(here.store.data / "deniable.sqlite3")
+    with closing(sqlite3.connect(here.store.data / "deniable.sqlite3")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = here.client.get("/readyz")
+        assert (answer.status_code, answer.content_type) == (503, PROBLEM)
+        assert "Retry-After" in answer.headers
+    assert here.client.get("/readyz").status_code == 200
+
+
+def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deniable.server.operations.LEAST_FREE_BYTES", 2**62)
+    assert "make room" in here.client.get("/readyz").json["detail"]
+
+
+def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: PublishedSurvey) -> None:
+    here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5))
+    text = here.client.get("/metrics").text
+    for outcome in ("accepted", "duplicates", "late"):
+        line = rf'deniable_reports_total{{outcome="{outcome}",survey="{asked.id}"}} 1\.0'
+        assert re.search(line, text), text
+    assert "deniable_writer_waiting 0.0" in text
+    assert "deniable_commit_seconds_count 1.0" in text
+
+
+def test_every_answer_has_the_security_headers(here: World) -> None:
+    for path in ("/v1/surveys", "/healthz", "/nothing", "/v1/nothing", "/"):
+        headers = here.client.get(path).headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_a_wrong_method_says_which_are_right(here: World) -> None:
+    answer = here.client.get("/v1/envelopes")
+    assert (answer.status_code, answer.content_type) == (405, PROBLEM)
+    assert "POST" in answer.headers["Allow"]
+
+
+def test_a_mistake_of_ours_says_nothing_of_the_request(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistake(*_: object) -> None:
+        raise RuntimeError("secret 5ca1ab1e")
+
+    monkeypatch.setattr("deniable.server.ingest.judge", mistake)
+    asked = here.publish(survey())
+    answer = here.send(envelope(asked, 1))
+    assert (answer.status_code, answer.content_type) == (500, PROBLEM)
+    assert "5ca1ab1e" not in answer.text
+
+
+# OpenAPI
+
+
+def paths_served(here: World) -> set[tuple[str, str]]:
+    """Every address and method of the application that is for programs."""
+    return {
+        (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
+        for rule in here.app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule.startswith("/v1/") or rule.endpoint.startswith("operations.")
+    }
+
+
+def test_the_document_lists_exactly_what_is_served(here: World) -> None:
+    made = here.client.get("/v1/openapi.json").json
+    assert made == json.loads(json.dumps(document()))
+    assert made["openapi"].startswith("3.1")
+    listed = {
+        (path, method)
+        for path, operations in made["paths"].items()
+        for method in operations
+        if method != "parameters"
+    }
+    assert listed == paths_served(here)
+
+
+def test_every_reference_of_the_document_leads_somewhere() -> None:
+    made = document()
+    references = re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(made))
+    assert references
+    for reference in references:
+        part: Any = made  # Any: walking down JSON
+        for step in reference.split("/"):
+            part = part[step]
+
+
+def conforms(value: object, schema: dict[str, Any], made: dict[str, Any]) -> bool:
+    """The part of JSON Schema that the document uses, objects and arrays."""
+    if "$ref" in schema:
+        return conforms(value, made["components"]["schemas"][schema["$ref"].split("/")[-1]], made)
+    if schema.get("type") == "array":
+        return isinstance(value, list) and all(conforms(v, schema["items"], made) for v in value)
+    if "properties" in schema:
+        known, closed = schema["properties"], schema.get("additionalProperties") is False
+        return (
+            isinstance(value, dict)
+            and set(schema["required"]) <= set(value)
+            and not (closed and set(value) - set(known))
+            and all(conforms(v, known[k], made) for k, v in value.items() if k in known)
+        )
+    if "enum" in schema:
+        return value in schema["enum"]
+    wanted = schema.get("type", "object")
+    return any(
+        isinstance(value, KINDS[kind]) for kind in ([wanted] if isinstance(wanted, str) else wanted)
+    )
+
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "null": (type(None),),
+    "boolean": (bool,),
+    "object": (dict,),
+}
+
+
+def test_answers_have_the_form_that_the_document_states(
+    here: World, asked: PublishedSurvey
+) -> None:
+    sent = here.send(envelope(asked, 1), envelope(asked, 2, round_number=3))
+    analyst = here.token("analyst")
+    answers = {
+        ("/v1/envelopes", "post", "200"): sent,
+        ("/v1/envelopes", "post", "400"): here.post(b"x"),
+        ("/v1/surveys", "get", "200"): here.client.get("/v1/surveys"),
+        ("/v1/surveys/{id}", "get", "200"): here.client.get(f"/v1/surveys/{asked.id}"),
+        ("/v1/surveys/{id}/counters", "get", "200"): here.client.get(
+            f"/v1/surveys/{asked.id}/counters", headers=analyst
+        ),
+        ("/v1/surveys/{id}/results", "get", "200"): here.client.get(
+            f"/v1/surveys/{asked.id}/results", headers=analyst
+        ),
+    }
+    made = document()
+    for (path, method, status), answer in answers.items():
+        assert answer.status_code == int(status)
+        response = made["paths"][path][method]["responses"][status]
+        if "$ref" in response:
+            response = made["components"]["responses"]["problem"]
+        schema = response["content"][answer.mimetype]["schema"]
+        assert conforms(answer.json, schema, made), (path, answer.json)
+        assert not conforms({"other": 1}, schema, made)

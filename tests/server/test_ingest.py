@@ -1,0 +1,331 @@
+"""What is taken, what is refused, and that a refusal changes nothing."""
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deniable.server.store import PublishedSurvey
+from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
+from tests.server.world import (
+    BIT,
+    DECEMBER,
+    JSON,
+    PROBLEM,
+    World,
+    choice,
+    envelope,
+    expected_cells,
+    mixed,
+    survey,
+)
+
+FRESH = count(1)  # each example of a property has a survey of its own
+
+
+def refusal(answer: Any) -> str:  # Any: a test response
+    assert answer.status_code == 200, answer.text
+    (refused,) = answer.json["refused"]
+    assert answer.json["accepted"] == answer.json["duplicates"] == 0
+    assert set(refused) == {"index", "code", "detail"}
+    return str(refused["code"])
+
+
+def problem(answer: Any, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    assert answer.content_type == PROBLEM
+    assert answer.json["status"] == status
+    return str(answer.json["detail"])
+
+
+# Taken
+
+
+def test_an_envelope_is_counted_in_its_round(here: World) -> None:
+    asked = here.publish(mixed())
+    answer = here.send(envelope(asked, 7))
+    assert answer.json == {"accepted": 1, "duplicates": 0, "refused": []}
+    assert here.tallies(asked) == {DECEMBER: (1, expected_cells(asked.survey, [7]))}
+
+
+def test_both_encodings_are_the_same_report(here: World) -> None:
+    asked = here.publish(mixed())
+    sent = envelope(asked, 9)
+    body = json.dumps({"envelopes": [json_envelope(asked.survey, sent)]}).encode()
+    assert here.post(body, JSON).json == {"accepted": 1, "duplicates": 0, "refused": []}
+    assert here.send(sent).json == {"accepted": 0, "duplicates": 1, "refused": []}
+    assert here.tallies(asked) == {DECEMBER: (1, expected_cells(asked.survey, [9]))}
+
+
+def test_the_same_envelope_counts_once_also_within_one_body(here: World) -> None:
+    asked = here.publish(survey())
+    sent = envelope(asked, 1)
+    answer = here.send(sent, sent, envelope(asked, 2))
+    assert answer.json == {"accepted": 2, "duplicates": 1, "refused": []}
+    assert here.tallies(asked)[DECEMBER][0] == 2
+
+
+def test_an_app_token_sends_65536_reports_in_one_envelope(here: World) -> None:
+    asked = here.publish(survey())
+    many = Envelope(asked.id, DECEMBER, bytes(16), 65_536, bytes([0, 1]) * 32_768)
+    assert refusal(here.send(many)) == "too-many"
+    assert here.send(many, app=True).json["accepted"] == 65_536
+    assert here.tallies(asked) == {DECEMBER: (65_536, [32_768, 32_768])}
+    more = Envelope(asked.id, DECEMBER, bytes([1] * 16), 65_537, bytes(65_537))
+    assert refusal(here.send(more, app=True)) == "too-many"
+
+
+def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
+    asked = here.publish(survey())
+    late = envelope(asked, 1, round_number=DECEMBER - 1)
+    answer = here.send(late, envelope(asked, 2), Envelope("0" * 64, 0, bytes(16), 1, b"\0"))
+    assert answer.json["accepted"] == 1
+    assert [(each["index"], each["code"]) for each in answer.json["refused"]] == [
+        (0, "late"),
+        (2, "unknown-survey"),
+    ]
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=8), max_size=10))
+def test_any_order_and_repetition_gives_the_exact_tallies(
+    here: World, bodies: list[list[int]]
+) -> None:
+    """Each distinct envelope counts once, whatever comes again and however it is bundled."""
+    asked = here.publish(survey(BIT + choice(5, "unary"), title=f"Survey {next(FRESH)}"))
+    accepted = duplicates = 0
+    for numbers in bodies:
+        answer = here.send(*(envelope(asked, number) for number in numbers)).json
+        accepted, duplicates = accepted + answer["accepted"], duplicates + answer["duplicates"]
+    distinct = sorted({number for numbers in bodies for number in numbers})
+    cells = expected_cells(asked.survey, distinct)
+    assert here.tallies(asked) == ({DECEMBER: (len(distinct), cells)} if distinct else {})
+    assert accepted == len(distinct)
+    assert accepted + duplicates == sum(map(len, bodies))
+
+
+# Refused, one envelope
+
+
+@pytest.fixture
+def asked(here: World) -> PublishedSurvey:
+    """A survey that has one report already: nothing that follows may change its tally."""
+    made = here.publish(mixed())
+    assert here.send(envelope(made, 1000)).json["accepted"] == 1
+    return made
+
+
+def unchanged(here: World, asked: PublishedSurvey) -> None:
+    assert here.tallies(asked) == {DECEMBER: (1, expected_cells(asked.survey, [1000]))}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (0, "late"),
+        (682, "late"),
+        (684, "early"),
+        (685, "early"),
+        (686, "early"),
+        (2**32 - 1, "early"),
+    ],
+)
+def test_only_the_round_of_the_day_is_taken(
+    here: World, asked: PublishedSurvey, number: int, code: str
+) -> None:
+    assert refusal(here.send(envelope(asked, 1, round_number=number))) == code
+    unchanged(here, asked)
+
+
+def test_a_round_is_taken_from_an_hour_before_it_until_its_grace_is_over(here: World) -> None:
+    asked = here.publish(survey())
+    here.clock.time = here.clock.time.replace(month=11, day=30, hour=22, minute=59)
+    assert refusal(here.send(envelope(asked, 1))) == "early"
+    here.clock.pass_(minutes=1)
+    assert here.send(envelope(asked, 1)).json["accepted"] == 1
+    here.clock.time = here.clock.time.replace(year=2027, month=1, day=14, hour=23, minute=59)
+    assert here.send(envelope(asked, 2)).json["accepted"] == 1
+    here.clock.pass_(minutes=1)
+    assert refusal(here.send(envelope(asked, 3))) == "late"
+
+
+def test_a_closed_survey_takes_nothing(here: World, asked: PublishedSurvey) -> None:
+    done = here.client.post(f"/v1/surveys/{asked.id}/close", headers=here.token("operator"))
+    assert done.json["state"] == "closed"
+    assert refusal(here.send(envelope(asked, 1))) == "closed"
+    unchanged(here, asked)
+
+
+def test_a_survey_that_is_not_published_is_unknown(here: World, asked: PublishedSurvey) -> None:
+    other = Envelope("ab" * 32, DECEMBER, bytes(16), 1, envelope(asked).payload)
+    assert refusal(here.send(other)) == "unknown-survey"
+    unchanged(here, asked)
+
+
+# The mixed survey's report: bit at 0, number at 1, k-RR of 300 at 2 and 3, unary of 20 at 4 to 6.
+BAD_PAYLOADS = {
+    "a bit that is neither": (0, b"\x02"),
+    "a symbol beyond the grid": (1, b"\x41"),
+    "an option that is not there": (2, b"\x2c\x01"),
+    "an option far beyond": (2, b"\xff\xff"),
+    "padding that is not zero": (6, b"\x10"),
+    "padding in the last bit": (6, b"\x80"),
+}
+
+
+@pytest.mark.parametrize("reports", [1, 3])
+@pytest.mark.parametrize("reason", BAD_PAYLOADS)
+def test_a_report_that_no_client_sends_spoils_its_envelope(
+    here: World, asked: PublishedSurvey, reason: str, reports: int
+) -> None:
+    place, bad = BAD_PAYLOADS[reason]
+    good = envelope(asked, 5, count=reports)
+    start = (reports - 1) * asked.survey.report_size + place  # in the last report
+    payload = good.payload[:start] + bad + good.payload[start + len(bad) :]
+    spoilt = Envelope(good.survey, good.round, good.id, reports, payload)
+    assert refusal(here.send(spoilt, app=reports > 1)) == "bad-payload"
+    unchanged(here, asked)
+
+
+@pytest.mark.parametrize(("reports", "length"), [(1, 6), (1, 8), (1, 0), (2, 7), (0, 0), (0, 7)])
+def test_a_payload_is_count_times_the_size_of_a_report(
+    here: World, asked: PublishedSurvey, reports: int, length: int
+) -> None:
+    odd = Envelope(asked.id, DECEMBER, bytes(16), reports, bytes(length))
+    assert refusal(here.send(odd, app=True)) == "bad-payload"
+    unchanged(here, asked)
+
+
+# Refused, the whole body
+
+
+def test_every_truncation_is_refused_whole(here: World, asked: PublishedSurvey) -> None:
+    whole = envelope(asked, 1).pack() + envelope(asked, 2).pack()
+    middle = len(whole) // 2
+    for length in range(len(whole)):
+        if length != middle:  # there the first envelope ends, and is whole
+            assert "nothing was counted" in problem(here.post(whole[:length]), 400)
+    unchanged(here, asked)
+
+
+BAD_BODIES = {
+    "empty": b"",
+    "wrong magic": b"DNB2" + bytes(67),
+    "not envelopes at all": b"hello",
+}
+
+
+@pytest.mark.parametrize("reason", BAD_BODIES)
+def test_a_body_without_envelopes_is_refused(
+    here: World, asked: PublishedSurvey, reason: str
+) -> None:
+    problem(here.post(BAD_BODIES[reason]), 400)
+    unchanged(here, asked)
+
+
+def test_bytes_after_the_last_envelope_refuse_the_first_too(
+    here: World, asked: PublishedSurvey
+) -> None:
+    problem(here.post(envelope(asked, 1).pack() + b"\0"), 400)
+    unchanged(here, asked)
+
+
+BAD_JSON = {
+    "not JSON": b"{",
+    "not UTF-8": b"\xff\xfe",
+    "too deep": b"[" * 100_000,
+    "no envelopes": b'{"envelopes": []}',
+    "another key": b'{"envelopes": [], "more": 1}',
+    "a key twice": b'{"envelopes": [], "envelopes": []}',
+    "a fraction": b'{"envelopes": [1.5]}',
+    "infinity": b'{"envelopes": [Infinity]}',
+}
+
+
+@pytest.mark.parametrize("reason", BAD_JSON)
+def test_json_that_is_not_envelopes_is_refused(
+    here: World, asked: PublishedSurvey, reason: str
+) -> None:
+    problem(here.post(BAD_JSON[reason], JSON), 400)
+    unchanged(here, asked)
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [("crashed", 2), ("crashed", True), ("crashed", "1"), ("minutes", 65), ("browser", 300),
+     ("browser", -1), ("languages", "0000f0"), ("languages", "00"), ("languages", 3)],
+)  # fmt: skip
+def test_json_symbols_are_checked_like_bytes(
+    here: World, asked: PublishedSurvey, question: str, value: object
+) -> None:
+    sent = json_envelope(asked.survey, envelope(asked, 1))
+    sent["reports"][0][question] = value
+    assert refusal(here.post(json.dumps({"envelopes": [sent]}).encode(), JSON)) == "bad-payload"
+    unchanged(here, asked)
+
+
+def test_a_long_body_is_refused_by_its_declared_length(here: World) -> None:
+    """Nothing of it is read: there is nothing to read here."""
+    declared = {"CONTENT_LENGTH": "10000000"}
+    problem(here.post(b"", environ_overrides=declared), 413)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/octet-stream", f"{JSON}; charset=latin-1", "text/json"],
+)
+def test_other_types_are_refused(here: World, content_type: str) -> None:
+    problem(here.post(b"{}", content_type), 415)
+
+
+def test_a_compressed_body_is_refused(here: World) -> None:
+    problem(here.post(b"x", headers={"Content-Encoding": "gzip"}), 415)
+
+
+def test_too_many_envelopes_at_once_are_refused(here: World, asked: PublishedSurvey) -> None:
+    body = b"".join(envelope(asked, number).pack() for number in range(4_097))
+    problem(here.post(body), 413)
+    unchanged(here, asked)
+
+
+@pytest.mark.parametrize(("role", "status"), [("analyst", 403), ("operator", 403), (None, 401)])
+def test_a_token_that_is_sent_must_be_an_app_s(
+    here: World, asked: PublishedSurvey, role: str | None, status: int
+) -> None:
+    """A wrong token taken for none would have its sender believe that it works."""
+    headers = here.token(role) if role else {"Authorization": "Bearer " + "x" * 43}
+    problem(here.post(envelope(asked, 1).pack(), headers=headers), status)
+    unchanged(here, asked)
+
+
+def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
+    """A payload with a mark in it comes back in no form, binary or JSON, from any refusal."""
+    mark = "5ca1ab1e"
+    sent = json_envelope(asked.survey, envelope(asked, 1))
+    sent["reports"][0]["languages"] = mark
+    bodies = [
+        (bytes.fromhex(mark) * 20, CONTENT_TYPE),
+        (envelope(asked, 1).pack()[:-7] + bytes.fromhex(mark) + b"abc", CONTENT_TYPE),
+        (json.dumps({"envelopes": [sent]}).encode(), JSON),
+        (f'{{"{mark}": 1}}'.encode(), JSON),
+    ]
+    for body, content_type in bodies:
+        answer = here.post(body, content_type)
+        assert mark not in answer.text.lower()
+        assert str(bytes.fromhex(mark))[2:-1] not in answer.text
+
+
+def test_outcomes_are_counted_by_survey_and_reason(here: World, asked: PublishedSurvey) -> None:
+    here.send(envelope(asked, 1), envelope(asked, 1))
+    here.send(envelope(asked, 2, round_number=1))
+    here.send(Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7)))  # claims far too many
+    here.writer.stop()
+    counted = here.client.get(f"/v1/surveys/{asked.id}/counters", headers=here.token("analyst"))
+    assert counted.json["accepted"] == 2
+    assert counted.json["duplicates"] == 1
+    assert counted.json["refused"] == {"late": 1, "too-many": 1}

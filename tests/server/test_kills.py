@@ -1,0 +1,173 @@
+"""Killed at any moment: nothing acknowledged is lost, and nothing is counted twice.
+
+Clients send batches and repeat each, under the same id, until it is acknowledged; a tenth is sent
+once more after that. Meanwhile the server is killed: all of it, its worker, or its main process.
+At the end the tally must be exactly that of the batches. The same check must find planted bugs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from deniable.server.access import new_token
+from deniable.server.store import PublishedSurvey, Store
+from deniable.shared.envelope import CONTENT_TYPE, Envelope
+from deniable.shared.rounds import round_of
+from deniable.shared.survey import Survey
+from tests.server.world import (
+    choice,
+    envelope,
+    eventually,
+    expected_cells,
+    published,
+    start,
+    survey,
+)
+
+PLANTED = Path(__file__).with_name("planted.py")
+CLIENTS = 8
+BATCH = 200
+PATIENCE = 60.0
+
+
+@dataclass
+class Trial:
+    """A crowd of clients, a server that is killed, and what came of it."""
+
+    data: Path
+    batches: int
+    kills: int
+    command: list[str] | None = None
+    seed: int = 20261118
+    acknowledged: int = 0
+    retries: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> list[int]:
+        """The tally at the end: the reports, then the cells."""
+        with Store.create(self.data) as store:
+            self.asked = published(store, this_month())
+            self.token = new_token()
+            now = datetime.now(UTC)
+            store.add_token(self.token, "app", now, now + timedelta(days=1))
+        with self.supervised(), ThreadPoolExecutor(CLIENTS) as pool:
+            done = [pool.submit(self.client, number) for number in range(CLIENTS)]
+            self.kill_often()
+            for each in done:
+                each.result(PATIENCE)
+        with Store.open(self.data) as store:
+            (tally,) = store.tallies(self.asked.id)
+            return [tally.reports, *tally.cells.tolist()]
+
+    def truth(self) -> list[int]:
+        reports = self.batches * BATCH
+        return [reports, *expected_cells(self.asked.survey, range(reports))]
+
+    # The server
+
+    @contextmanager
+    def supervised(self) -> Iterator[None]:
+        self.server = start(self.data, command=self.command)
+        self.port = self.server.port
+        try:
+            yield
+        finally:
+            self.server.kill_group()
+
+    def kill_often(self) -> None:
+        """At random moments of the work, so that every kill finds requests on their way."""
+        chance = random.Random(self.seed)
+        for number in range(self.kills):
+            goal = self.batches * (number + chance.random()) / (self.kills + 1)
+            eventually(lambda goal=goal: self.acknowledged >= goal, "progress", PATIENCE)  # type: ignore[misc]  # a default that binds
+            self.kill(("group", "worker", "main")[number % 3])
+
+    def kill(self, whom: str) -> None:
+        if whom == "worker" and (workers := self.server.workers()):
+            os.kill(workers[0], signal.SIGKILL)
+            if self.server.process.poll() is None:
+                return  # its parent starts another one
+        if whom == "main":
+            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end by itself
+            self.server.process.wait(PATIENCE)
+            self.server.close()
+        else:
+            self.server.kill_group()
+        self.server = start(self.data, port=self.port, command=self.command)
+
+    # The clients
+
+    def client(self, number: int) -> None:
+        chance = random.Random(number)
+        for batch in range(number, self.batches, CLIENTS):
+            sent = self.envelope(batch)
+            while not self.send(sent):
+                self.retries += 1
+                time.sleep(0.02)
+            with self.lock:
+                self.acknowledged += 1
+            if chance.random() < 0.1:
+                self.send(sent)
+
+    def envelope(self, batch: int) -> Envelope:
+        sent = envelope(self.asked, batch * BATCH, count=BATCH, round_number=this_round(self.asked))
+        return sent
+
+    def send(self, sent: Envelope) -> bool:
+        """Whether it was acknowledged."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        headers = {"Content-Type": CONTENT_TYPE, "Authorization": f"Bearer {self.token}"}
+        try:
+            connection.request("POST", "/v1/envelopes", sent.pack(), headers)
+            answer = connection.getresponse()
+            answer.read()
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+        assert answer.status in (200, 503), answer.status
+        return answer.status == 200
+
+
+def this_month() -> Survey:
+    today = datetime.now(UTC).date()
+    return survey(
+        choice(40, "k-randomized-response"), opens=today, closes=today + timedelta(days=40)
+    )
+
+
+def this_round(asked: PublishedSurvey) -> int:
+    return round_of("month", datetime.now(UTC).date())
+
+
+def planted(bug: str) -> list[str]:
+    return [sys.executable, str(PLANTED), bug, "serve"]
+
+
+def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    """100,000 reports in 500 batches."""
+    trial = Trial(tmp_path / "data", batches=500, kills=10)
+    assert trial.run() == trial.truth()
+    assert trial.retries > 0, "the kills hit nothing"
+
+
+def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("late-commit"))
+    assert trial.run()[0] < trial.truth()[0]
+
+
+def test_counting_what_comes_again_would_be_noticed(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-dedupe"))
+    assert trial.run()[0] > trial.truth()[0]

@@ -1,0 +1,279 @@
+"""Real servers: starting, stopping, being killed, and what they refuse to share."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import stat
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.server.store import Store
+from deniable.shared.envelope import CONTENT_TYPE
+from tests.server.world import DENIABLE, PATIENCE, Server, eventually, run, serving, start
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server that tests share which leave it as it was."""
+    return tmp_path_factory.mktemp("served") / "data"
+
+
+@pytest.fixture(scope="module")
+def server(served: Path) -> Iterator[Server]:
+    with serving(served) as made:
+        yield made
+
+
+def get(server: Server, path: str, token: str | None = None) -> tuple[int, bytes]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(server.url + path, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def answers(server: Server) -> bool:
+    try:
+        return get(server, "/healthz")[0] == 200
+    except OSError:
+        return False
+
+
+def gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def test_the_first_start_makes_an_operator_token_and_later_ones_do_not(data: Path) -> None:
+    with serving(data) as first:
+        assert first.token is not None
+        status, _ = get(first, f"/v1/surveys/{'0' * 64}/counters", first.token)
+        assert status == 404  # known, and allowed to ask
+        assert get(first, f"/v1/surveys/{'0' * 64}/counters")[0] == 401
+    with serving(data) as second:
+        assert second.token is None
+
+
+def test_the_data_folder_is_its_owner_s_alone(server: Server, served: Path) -> None:
+    assert stat.S_IMODE(served.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
+
+
+def test_a_busy_port_is_refused_with_one_sentence(server: Server, tmp_path: Path) -> None:
+    done = run("serve", "--data", tmp_path / "other", "--port", server.port)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert f"port {server.port}" in done.stderr
+
+
+def test_a_folder_that_another_server_serves_is_refused(server: Server, served: Path) -> None:
+    done = run("serve", "--data", served, "--port", 0)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert "another server serves" in done.stderr
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_when_asked(data: Path, sign: signal.Signals) -> None:
+    with serving(data) as server:
+        (worker,) = server.workers()
+        server.process.send_signal(sign)
+        _, errors = server.process.communicate(timeout=PATIENCE)
+        assert server.process.returncode == 0, errors
+        assert "Traceback" not in errors
+        assert gone(worker)
+
+
+def test_stopping_flushes_the_counters(data: Path) -> None:
+    with serving(data) as server:
+        sent = socket.create_connection(("127.0.0.1", server.port))
+        body = b"DNB1" + bytes(32 + 4 + 16) + b"\1\0\0\0" + bytes(4)
+        head = "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        head += f"Content-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with sent:
+            sent.sendall(head.encode() + body)
+            assert b"unknown-survey" in b"".join(iter(lambda: sent.recv(4096), b""))
+        assert server.stop()[0] == 0
+    with Store.open(data) as store:
+        assert store.all_counters(0) == {"unknown-survey": 1}
+
+
+def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: Path) -> None:
+    """Its worker notices by itself, and neither port nor folder stays taken."""
+    with serving(data) as server:
+        (worker,) = server.workers()
+        server.process.kill()
+        server.process.wait(PATIENCE)
+        eventually(lambda: gone(worker), "the worker ends", patience=5)
+        assert not answers(server)
+        with serving(data, port=server.port) as successor:
+            assert answers(successor)
+
+
+def test_a_killed_worker_is_replaced(data: Path) -> None:
+    with serving(data) as server:
+        (worker,) = server.workers()
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: answers(server) and worker not in server.workers(), "another answers")
+        assert server.process.poll() is None
+        assert server.stop()[0] == 0
+
+
+def test_a_killed_group_starts_again(data: Path) -> None:
+    with serving(data) as server:
+        server.kill_group()
+        with serving(data, port=server.port) as successor:
+            assert answers(successor)
+
+
+def test_what_verbs_publish_and_close_is_served_within_half_a_second(
+    server: Server, served: Path, tmp_path: Path
+) -> None:
+    """Measured from the verb's end to the answer."""
+    file = tmp_path / "survey.toml"
+    assert run("survey", "new", file).returncode == 0
+
+    def states() -> list[str]:
+        return [each["state"] for each in json.loads(get(server, "/v1/surveys")[1])["surveys"]]
+
+    assert states() == []
+    done = run("survey", "publish", file, "--data", served, "--json")
+    assert eventually(lambda: states() == ["open"], "published") < 0.5
+    identifier = json.loads(done.stdout)["id"]
+    with Store.open(served) as store:  # what `survey close` does, without the time of its start
+        for _ in range(5):
+            assert states() == ["open"]
+        store.close_survey(identifier)
+        assert eventually(lambda: states() == ["closed"], "closed") < 0.5
+
+
+def test_a_backup_is_taken_while_it_serves(server: Server, served: Path, tmp_path: Path) -> None:
+    copy, other = tmp_path / "copy.sqlite3", tmp_path / "restored"
+    done = run("backup", "--data", served, "--to", copy, "--json")
+    assert done.returncode == 0, done.stderr
+    assert run("restore", copy, "--data", other).returncode == 0
+    with serving(other) as restored:
+        assert restored.token is None  # the tokens came along
+        assert get(restored, f"/v1/surveys/{'0' * 64}/counters", server.token)[0] == 404
+
+
+def test_a_chunked_body_is_bounded_too(server: Server) -> None:
+    """10 MB that never say how long they are: refused, and the connection not read to its end."""
+    head = (
+        "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        "Content-Type: application/vnd.deniable.envelopes\r\n\r\n"
+    )
+    chunk = b"2710\r\n" + b"DNB1" * 2_500 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        try:
+            for _ in range(1_000):
+                connection.sendall(chunk)
+            connection.sendall(b"0\r\n\r\n")
+        except OSError:
+            pass  # the server has closed it, having said why
+        assert connection.recv(12) == b"HTTP/1.1 413"
+
+
+def test_a_body_that_ends_early_is_refused(server: Server) -> None:
+    head = (
+        "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+        "Content-Type: application/vnd.deniable.envelopes\r\n\r\nDNB1"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(12) == b"HTTP/1.1 400"
+
+
+def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:
+    """A hundred that stop in their head and a hundred that stop in their body."""
+    held = []
+    half = "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\n"
+    body = "Content-Type: application/vnd.deniable.envelopes\r\nContent-Length: 99\r\n\r\nDNB1"
+    try:
+        for number in range(200):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            held.append(connection)
+            connection.sendall((half + (body if number % 2 else "")).encode())
+        begin = time.monotonic()
+        assert answers(server)
+        assert time.monotonic() - begin < 5
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_no_address_and_no_time_of_arrival_is_stored_or_logged(data: Path) -> None:
+    """After a request, neither the database's tables nor what was printed has an address."""
+    with serving(data) as server:
+        assert get(server, "/healthz")[0] == 200
+        _, errors = server.stop()
+    assert "127.0.0.1" not in errors
+    with sqlite3.connect(data / "deniable.sqlite3") as connection:
+        columns = [
+            (table, column[1])
+            for (table,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+            for column in connection.execute(f"PRAGMA table_info({table})")
+            if table in ("envelopes", "tallies", "counters")
+        ]
+    connection.close()
+    assert {name for table, name in columns if table == "envelopes"} == {
+        "number", "survey", "round", "id", "count", "payload"
+    }  # fmt: skip
+
+
+def test_the_greeting_shows_the_dashboard_s_address_once(data: Path) -> None:
+    import subprocess
+
+    process = subprocess.Popen(
+        [*DENIABLE, "serve", "--data", str(data), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert "/?token=" in lines[2]
+
+
+def test_a_host_that_is_not_here_is_a_clear_error(data: Path) -> None:
+    done = run("serve", "--data", data, "--host", "192.0.2.1", "--port", 0)
+    assert done.returncode == 2
+    assert "cannot listen at 192.0.2.1" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
+    data.mkdir()
+    (data / "deniable.sqlite3").write_bytes(b"not a database at all" * 100)
+    done = run("serve", "--data", data, "--port", 0)
+    assert done.returncode == 2
+    assert "is not a database of deniable" in done.stderr
+    with pytest.raises(AssertionError, match="not a database"):
+        start(data)

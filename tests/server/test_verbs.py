@@ -1,0 +1,189 @@
+"""The operator's commands, as people and programs run them."""
+
+import io
+import json
+import sqlite3
+from contextlib import closing, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deniable.shared.command import main
+from deniable.shared.survey import parse_document, survey_id
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """One run of the command, in this process: a start takes longer than what it does."""
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        code = main([str(each) for each in arguments])
+    return Done(code, out.getvalue(), errors.getvalue())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "survey.toml"
+    assert run("survey", "new", made).returncode == 0
+    return made
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def asked_json(*arguments: object) -> dict[str, object]:
+    """What it prints with --json: one document, and nothing beside it on standard output."""
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    assert isinstance(table, dict)
+    return table
+
+
+def refused(code: int, *arguments: object) -> str:
+    """The one line that it says."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_survey_s_whole_life(file: Path, data: Path) -> None:
+    made = asked_json("survey", "publish", file, "--data", data)
+    assert made["name"] == "app-health"
+    assert made["epsilon"] == {"round": "2", "survey": "8"}
+    assert isinstance(made["warnings"], list)
+    identifier = str(made["id"])
+    assert asked_json("survey", "publish", file, "--data", data)["id"] == identifier
+    (row,) = json.loads(run("survey", "list", "--data", data, "--json").stdout)["surveys"]
+    assert (row["id"], row["state"]) == (identifier, "open")
+    shown = asked_json("survey", "show", "app-health", "--data", data)
+    document = str(shown["document"]).encode()
+    assert survey_id(document) == identifier
+    assert parse_document(document).owner == "Example Ltd, privacy@example.org"
+    assert asked_json("survey", "close", identifier[:6], "--data", data)["state"] == "closed"
+    assert "closed" in run("survey", "list", "--data", data).stdout
+
+
+def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:
+    done = run("survey", "check", file)
+    assert done.returncode == 0
+    assert "changes the odds about anyone at most 7.4 times (ε 2)" in done.stdout
+    assert "3,000 times (ε 8)" in done.stdout
+    assert "± 3.9 points" in done.stdout  # the bit, with 10,000 people at ε 0.5
+    assert "k-randomized-response" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        ('epsilon = "1"', 'epsilon = "6"', "hardly deniable"),
+        ('round = "month"', 'round = "day"', "over its"),
+        ('epsilon = "0.5"', 'epsilon = "0.05"', "ask more people"),
+        ('epsilon = "0.5"', 'epsilon = "0.05"', "honest answers"),
+        ("opens = 2", "opens = 1999-01-01 #", "is over"),
+    ],
+)
+def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warning: str) -> None:
+    text = file.read_text().replace(old, new)
+    if "1999" in new:
+        text = text.replace("opens = 1999-01-01", "opens = 2020-01-01").replace(
+            "closes = 2", "closes = 2020-02-01 #"
+        )
+    file.write_text(text)
+    assert any(warning in each for each in asked_json("survey", "check", file)["warnings"])  # type: ignore[attr-defined]  # a list
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ('owner = "', 'ownre = "', "misspelt"),
+        ('epsilon = "1"', "epsilon = 1", "decimal text"),
+        ('"safari", "edge"', '"safari", "safari"', "twice"),
+        ("[survey]", "[survey", "not TOML"),
+        ("grace_days = 14", "grace_days = -1", "grace_days"),
+    ],
+)
+def test_a_mistake_in_a_survey_is_one_line_with_its_cure(
+    file: Path, data: Path, old: str, new: str, hint: str
+) -> None:
+    file.write_text(file.read_text().replace(old, new))
+    assert hint in refused(2, "survey", "check", file)
+    assert hint in refused(2, "survey", "publish", file, "--data", data)
+    assert not (data / "deniable.sqlite3").exists()
+
+
+def test_what_is_not_there_is_said_with_what_to_do(file: Path, data: Path, tmp_path: Path) -> None:
+    assert "deniable serve" in refused(2, "survey", "list", "--data", data)
+    assert "deniable survey new" in refused(2, "survey", "check", tmp_path / "no.toml")
+    assert "is there already" in refused(2, "survey", "new", file)
+    run("survey", "publish", file, "--data", data)
+    assert "there is app-health" in refused(3, "survey", "show", "other", "--data", data)
+    assert "deniable keys new" in refused(
+        2, "survey", "publish", file, "--data", data, "--key", tmp_path / "no.pem"
+    )
+    assert "operator, analyst, app" in refused(2, "token", "create", "--role", "x", "--data", data)
+    assert "token list" in refused(3, "token", "revoke", "abc", "--data", data)
+
+
+def test_a_key_of_one_s_own_signs_and_stays_where_it_is(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    """The server's folder then holds the public half only."""
+    key = tmp_path / "key.pem"
+    public = asked_json("keys", "new", key)["key"]
+    assert key.stat().st_mode & 0o077 == 0
+    assert run("keys", "show", key).stdout.strip() == public
+    assert "never overwritten" in refused(2, "keys", "new", key)
+    made = asked_json("survey", "publish", file, "--data", data, "--key", key)
+    assert made["key"] == public
+    assert list(data.glob("*.pem")) == []
+    secret = key.read_bytes().splitlines()[1]
+    assert all(secret not in each.read_bytes() for each in data.iterdir())
+
+
+def test_without_a_key_one_is_made_and_said_so(file: Path, data: Path) -> None:
+    done = run("survey", "publish", file, "--data", data, "--json")
+    assert "made a signing key" in done.stderr
+    assert json.loads(done.stdout)["key"] in done.stderr
+    assert "made a signing key" not in run("survey", "publish", file, "--data", data).stderr
+    assert (data / "signing-key.pem").stat().st_mode & 0o077 == 0
+
+
+def test_tokens_are_made_listed_and_revoked(file: Path, data: Path) -> None:
+    run("survey", "publish", file, "--data", data)
+    made = asked_json("token", "create", "--role", "analyst", "--data", data, "--days", 7)
+    assert set(made) == {"token", "role", "expires"}
+    (row,) = json.loads(run("token", "list", "--data", data, "--json").stdout)["tokens"]
+    assert row["role"] == "analyst"
+    assert str(made["token"]) not in json.dumps(row)
+    assert asked_json("token", "revoke", row["id"], "--data", data)["revoked"] == row["id"]
+    assert "no tokens" in run("token", "list", "--data", data).stdout
+
+
+def test_a_backup_is_whole_and_is_restored_only_into_an_empty_folder(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    run("survey", "publish", file, "--data", data)
+    copy, other = tmp_path / "copy", tmp_path / "other"
+    size = asked_json("backup", "--data", data, "--to", copy)["bytes"]
+    assert size == copy.stat().st_size
+    assert "is there already" in refused(2, "backup", "--data", data, "--to", copy)
+    assert "never overwrites" in refused(3, "restore", copy, "--data", data)
+    assert run("restore", copy, "--data", other).returncode == 0
+    assert (
+        run("survey", "list", "--data", other).stdout
+        == run("survey", "list", "--data", data).stdout
+    )
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.execute("UPDATE about SET value = '99'")
+    assert "schema version 99" in refused(2, "restore", copy, "--data", tmp_path / "third")

@@ -1,0 +1,258 @@
+"""The writer: nothing is acknowledged that is not on disk, and nothing is counted twice."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from deniable.server import retention
+from deniable.server import writer as writing
+from deniable.server.commit import Verdict
+from deniable.server.store import PublishedSurvey, Recording, Store, StoreLost, Upload
+from deniable.server.writer import Unavailable, Writer
+from deniable.shared.errors import StoreUnusable
+from tests.server.world import (
+    DECEMBER,
+    Clock,
+    World,
+    envelope,
+    eventually,
+    expected_cells,
+    published,
+    survey,
+)
+
+
+def upload(asked: PublishedSurvey, number: int) -> Upload:
+    sent = envelope(asked, number)
+    return Upload(asked, sent.round, sent.id, sent.count, sent.payload)
+
+
+class Faulty(Store):
+    """The real store, whose next transactions fail as told: all done, and not yet committed."""
+
+    faults: list[Exception]
+    gate: threading.Event | None = None
+    held = False
+
+    @contextmanager
+    def recording(self) -> Iterator[Recording]:
+        if self.gate is not None:
+            self.held = True
+            self.gate.wait(20)
+        with super().recording() as recording:
+            yield recording
+            if self.faults:
+                raise self.faults.pop(0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Faulty]:
+    with Faulty.create(tmp_path / "data") as made:
+        assert isinstance(made, Faulty)
+        made.faults = []
+        yield made
+
+
+@contextmanager
+def writer_of(store: Store, clock: Clock | None = None) -> Iterator[Writer]:
+    writer = Writer(store, now=clock or Clock())
+    writer.start()
+    try:
+        yield writer
+    finally:
+        writer.stop()
+
+
+def hold(
+    store: Faulty, writer: Writer, pool: ThreadPoolExecutor, first: Upload
+) -> Future[list[Verdict]]:
+    """Keep the writer in a transaction with this upload alone, until the gate is set."""
+    store.gate = threading.Event()
+    answer = pool.submit(writer.write, [first])
+    eventually(lambda: store.held, "the first is being written")
+    return answer
+
+
+def opened(store: Faulty) -> None:
+    assert store.gate is not None
+    store.gate.set()
+
+
+def counted(store: Store, asked: PublishedSurvey) -> list[int]:
+    """The reports and the cells of the only round."""
+    tallies = store.tallies(asked.id)
+    return [tallies[0].reports, *tallies[0].cells] if tallies else []
+
+
+def test_many_requests_share_one_commit(store: Faulty) -> None:
+    asked = published(store, survey())
+    commits: list[float] = []
+    with writer_of(store) as writer, ThreadPoolExecutor(50) as pool:
+        writer.observe_commit = commits.append
+        answers = [hold(store, writer, pool, upload(asked, 0))]
+        answers += [pool.submit(writer.write, [upload(asked, n)]) for n in range(1, 50)]
+        eventually(lambda: writer.waiting == 49, "49 requests wait for the first")
+        opened(store)
+        assert [answer.result(20) for answer in answers] == [["accepted"]] * 50
+    assert len(commits) == 2
+    assert counted(store, asked) == [50, *expected_cells(asked.survey, range(50))]
+
+
+def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Faulty) -> None:
+    asked = published(store, survey())
+    with writer_of(store) as writer, ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(lambda _: writer.write([upload(asked, 1)]), range(64)))
+    assert sorted(answers) == [["accepted"]] + [["duplicate"]] * 63
+    assert counted(store, asked) == [1, *expected_cells(asked.survey, [1])]
+
+
+@pytest.mark.parametrize("fault", [StoreUnusable("the disk is full"), ValueError("a mistake")])
+def test_a_group_that_fails_is_refused_whole_and_the_next_is_taken(
+    store: Faulty, fault: Exception
+) -> None:
+    asked = published(store, survey())
+    with writer_of(store) as writer, ThreadPoolExecutor(20) as pool:
+        first = hold(store, writer, pool, upload(asked, 0))
+        others = [pool.submit(writer.write, [upload(asked, n)]) for n in range(1, 20)]
+        eventually(lambda: writer.waiting == 19, "19 requests wait")
+        store.faults = [fault]
+        opened(store)
+        assert isinstance(first.exception(20), Unavailable)
+        assert [other.result(20) for other in others] == [["accepted"]] * 19
+        assert counted(store, asked) == [19, *expected_cells(asked.survey, range(1, 20))]
+        assert writer.write([upload(asked, 0)]) == ["accepted"]
+    assert counted(store, asked) == [20, *expected_cells(asked.survey, range(20))]
+
+
+def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
+    """After an I/O error nobody knows what is on disk: no report is taken until a new start."""
+    asked = here.publish(survey())
+    failing = Faulty(here.store._engine, here.store.data)
+    failing.faults = [StoreLost("the store could not record reports: disk I/O error")]
+    here.writer._store = failing
+    for number in (1, 2):
+        answer = here.send(envelope(asked, number))
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) > 0
+    assert here.client.get("/readyz").status_code == 503
+    assert here.client.get("/healthz").status_code == 200
+    assert here.tallies(asked) == {}
+
+
+def test_a_full_queue_is_refused_at_once(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MOST_WAITING", 3)
+    asked = published(store, survey())
+    with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:
+        taken = [hold(store, writer, pool, upload(asked, 0))]
+        taken += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
+        eventually(lambda: writer.waiting == 3, "three requests wait")
+        begin = time.monotonic()
+        with pytest.raises(Unavailable, match="waiting for the disk"):
+            writer.write([upload(asked, 4)])
+        assert time.monotonic() - begin < 1
+        opened(store)
+        assert [answer.result(20) for answer in taken] == [["accepted"]] * 4
+    assert counted(store, asked)[0] == 4
+
+
+def test_the_queue_is_bounded_in_bytes_too(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MOST_WAITING_BYTES", 0)
+    asked = published(store, survey())
+    with writer_of(store) as writer, pytest.raises(Unavailable):
+        writer.write([upload(asked, 1)])
+
+
+def test_stopping_writes_what_waits_and_refuses_what_comes_later(store: Faulty) -> None:
+    asked = published(store, survey())
+    with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:
+        waiting = [hold(store, writer, pool, upload(asked, 0))]
+        waiting += [pool.submit(writer.write, [upload(asked, n)]) for n in range(1, 6)]
+        eventually(lambda: writer.waiting == 5, "they wait")
+        ending = pool.submit(writer.stop)
+        eventually(lambda: not writer.running, "it stops")
+        with pytest.raises(Unavailable):
+            writer.write([upload(asked, 9)])
+        opened(store)
+        ending.result(20)
+        assert [answer.result(20) for answer in waiting] == [["accepted"]] * 6
+    assert counted(store, asked)[0] == 6
+
+
+def test_counters_reach_the_store_within_seconds_and_at_the_end(store: Faulty) -> None:
+    asked = published(store, survey())
+    with writer_of(store) as writer:
+        writer.count({(asked.sequence, "accepted"): 3})
+        eventually(lambda: store.counters(asked.id) == {"accepted": 3}, "flushed", patience=5)
+        writer.count({(asked.sequence, "accepted"): 2, (asked.sequence, "late"): 1})
+    assert store.counters(asked.id) == {"accepted": 5, "late": 1}
+
+
+def test_counters_that_cannot_be_written_wait_for_the_next_time(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = published(store, survey())
+    fails = [True]
+    add = store.add_counters
+
+    def add_counters(outcomes: dict[tuple[int, str], int]) -> None:
+        if fails.pop() if fails else False:
+            raise StoreUnusable("the store could not add to its counters: busy")
+        add(outcomes)
+
+    monkeypatch.setattr(store, "add_counters", add_counters)
+    with writer_of(store) as writer:
+        writer.count({(asked.sequence, "accepted"): 3})
+        eventually(lambda: not fails, "the first flush fails", patience=5)
+    assert store.counters(asked.id) == {"accepted": 3}
+
+
+# Retention
+
+
+def rows(data: Path) -> int:
+    with sqlite3.connect(data / "deniable.sqlite3") as connection:
+        (number,) = connection.execute("SELECT count(*) FROM envelopes").fetchone()
+    connection.close()
+    return int(number)
+
+
+def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) -> None:
+    """December ends on the 31st, is taken for 14 days more, and kept for 90 after that."""
+    asked = published(store, survey())
+    end = datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=14 + 90)
+    with writer_of(store) as writer:
+        writer.write([upload(asked, 1), upload(asked, 2)])
+    assert retention.purge(store, end) == 0
+    assert rows(store.data) == 2
+    with writer_of(store, Clock(end + timedelta(hours=2))):
+        eventually(lambda: rows(store.data) == 0, "a start deletes them", patience=5)
+    assert counted(store, asked) == [2, *expected_cells(asked.survey, [1, 2])]
+
+
+def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: Faulty) -> None:
+    """Its ids are gone: an envelope that comes again would otherwise count twice."""
+    asked = published(store, survey())
+    with writer_of(store) as writer:
+        assert writer.write([upload(asked, 1)]) == ["accepted"]
+        store.purge(asked.sequence, [DECEMBER])
+        assert writer.write([upload(asked, 1), upload(asked, 2)]) == ["late", "late"]
+    assert counted(store, asked)[0] == 1
+
+
+def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> None:
+    mark = bytes(range(64, 128)) * 16
+    with Store.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+        with store.recording() as recording:
+            recording.insert([Upload(asked, DECEMBER, bytes(16), len(mark), mark)])
+        assert mark in b"".join(file.read_bytes() for file in store.data.iterdir())
+        store.purge(asked.sequence, [DECEMBER])
+        left = b"".join(file.read_bytes() for file in store.data.iterdir())
+    assert mark not in left
