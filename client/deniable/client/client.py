@@ -112,6 +112,7 @@ class Client:
         stay(self)
         self.flush(CLOSE_SECONDS)
         self._uploader.stop(CLOSE_SECONDS)
+        self._state.close()
 
     def forget(self) -> bool:
         """Erase keys, unsent reports, the record of what was sent, cached surveys and consent.

@@ -1,8 +1,8 @@
 """The state on disk: one SQLite file that only its owner can read, and a marker beside it.
 
-A connection lives for one transaction, so no fork ever finds one open, and nothing holds the
-database while the network is slow. Every transaction begins IMMEDIATE: one at a time, over all
-threads and processes.
+Every transaction begins IMMEDIATE: one at a time, over all threads and processes, and none lasts
+while the network is slow. Between transactions the connection is kept, and closed before a fork:
+no child finds one open. It is opened anew when another file stands in its place.
 
 The marker remembers that a ledger was begun here and holds one byte for each charge. A database
 that has vanished, or has gone back to an earlier day, is then noticed: nothing is spent again.
@@ -26,6 +26,7 @@ from deniable.shared.errors import StoreUnusable
 
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
 PATIENCE = 5.0  # seconds to wait for other threads and processes
+_OF_PARENTS: list[sqlite3.Connection] = []  # connections that a fork in C has copied
 
 
 class StateBusy(StoreUnusable):
@@ -38,11 +39,17 @@ class State(ForkAware):
         self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
         self._address = f"file:{quote(str(self.database))}?mode=rw"
         self._gate, self._held = threading.Lock(), False
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # which file the connection has open
         super().__init__()
 
     def remake(self) -> None:
-        """In a child that was forked amid a transaction, SQLite itself cannot be trusted."""
+        """In a child that was forked amid a transaction, SQLite itself cannot be trusted. Its
+        parent's connection must not even be closed here: it is kept, and never used."""
         self._broken = self._gate.locked() and not self._held
+        if self._db is not None:
+            _OF_PARENTS.append(self._db)
+            self._db = None
         self._held = self._checked = False
         self._gate = threading.Lock()
 
@@ -59,8 +66,14 @@ class State(ForkAware):
             try:
                 yield db
                 db.execute("COMMIT")
-            finally:
-                _end(db)
+            except BaseException:
+                self._disconnect()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens another."""
+        with suppress(StoreUnusable), self._exclusively():
+            self._disconnect()
 
     def note_charge(self) -> None:
         """One more byte in the marker, after a charge is on disk. Losing it loses no budget."""
@@ -119,22 +132,40 @@ class State(ForkAware):
             if not create:
                 raise StoreUnusable(f"{self.folder} holds no state yet")
             self._make_file()
-        db = self._connect()
         try:
+            db = self._connect()
             self._prepare(db, charges)
         except BaseException:
-            _end(db)
+            self._disconnect()
             raise
         return db
 
     def _connect(self) -> sqlite3.Connection:
         """To a database that is there: SQLite must not make an empty one in its place."""
-        return sqlite3.connect(self._address, uri=True, timeout=0.5, isolation_level=None)
+        stat = self.database.stat()
+        file = stat.st_dev, stat.st_ino
+        if self._file != file:
+            self._disconnect()
+        if self._db is None:
+            self._db = sqlite3.connect(
+                self._address, uri=True, timeout=0.5, isolation_level=None, check_same_thread=False
+            )
+            self._file = file
+            self._db.execute("PRAGMA journal_mode = TRUNCATE")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")
+        return self._db
+
+    def _disconnect(self) -> None:
+        """Roll back what is under way, and close."""
+        db, self._db, self._file = self._db, None, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            db.close()
 
     def _prepare(self, db: sqlite3.Connection, charges: int | None) -> None:
-        db.execute("PRAGMA journal_mode = TRUNCATE")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA secure_delete = ON")
         db.execute("BEGIN IMMEDIATE")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if (
@@ -180,6 +211,8 @@ class State(ForkAware):
 
     def before_fork(self) -> None:
         self._held = self._gate.acquire(timeout=PATIENCE)
+        if self._held:
+            self._disconnect()
 
     def after_fork(self) -> None:
         if self._held:
@@ -201,13 +234,6 @@ def _create(db: sqlite3.Connection) -> None:
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _end(db: sqlite3.Connection) -> None:
-    if db.in_transaction:
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-    db.close()
 
 
 @contextmanager

@@ -33,7 +33,8 @@ def run(chosen: Namespace) -> int:
             print(_greeting(data, url, token), flush=True)
 
     serve(data, chosen.host, chosen.port, ready)
-    print("deniable serve: stopped", file=sys.stderr)
+    if not chosen.json:
+        print("deniable serve: stopped", file=sys.stderr)
     return 0
 
 
