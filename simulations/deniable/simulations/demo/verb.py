@@ -1,0 +1,39 @@
+"""The verb `demo`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.verb import Verb
+
+MOST_PEOPLE = 10_000_000
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Start a server on loopback, publish a survey, let simulated people answer it through the "
+        "real envelope and HTTP path, and print the truth beside every estimate."
+    )
+    parser.add_argument("--people", type=int, default=20_000, metavar="N", help="default 20,000")
+    parser.add_argument(
+        "--exit", action="store_true", help="stop when done; else the dashboard stays"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument("--seed", type=int, default=2026, help="of the people; never of the noise")
+    parser.add_argument("--port", type=int, default=0, help="of the server; default: a free one")
+
+
+def _run(arguments: Namespace) -> int:
+    from deniable.simulations.demo.demo import Wishes, run
+
+    if not 1 <= arguments.people <= MOST_PEOPLE:
+        raise WrongUse(f"--people is 1 to {MOST_PEOPLE:,}, got {arguments.people}")
+    if arguments.seed < 0:
+        raise WrongUse(f"--seed is 0 or more, got {arguments.seed}")
+    return run(
+        Wishes(arguments.people, arguments.exit, arguments.json, arguments.seed, arguments.port)
+    )
+
+
+DEMO = Verb("demo", "server, survey and a simulated crowd: truth beside estimate", _arguments, _run)

@@ -1,0 +1,32 @@
+"""Whole populations at once: the tallies that n people's reports add up to, without the people.
+
+A sum of independent reports has a law of its own, and drawing from that law takes time that does
+not depend on n. Each generator says how exact it is:
+
+    "joint"        the counts together have exactly the law that n devices would give
+    "marginals"    each count on its own has; what ties them together is left out
+
+A number is exact up to the rounding of the doubles in which numpy keeps probabilities, about 1e-16
+of each: a billion people times a thousand repetitions could not show it.
+
+Only simulations may import this: what it draws from is an ordinary generator, not the kernel.
+"""
+
+from deniable.simulations.population.noise import discrete_laplace, discrete_laplace_sum
+from deniable.simulations.population.numbers import grid_law, on_grid
+from deniable.simulations.population.people import whole_people
+from deniable.simulations.population.tallies import JOINT, MARGINALS, Tallies, drawn, fixed, rates
+
+__all__ = [
+    "JOINT",
+    "MARGINALS",
+    "Tallies",
+    "discrete_laplace",
+    "discrete_laplace_sum",
+    "drawn",
+    "fixed",
+    "grid_law",
+    "on_grid",
+    "rates",
+    "whole_people",
+]

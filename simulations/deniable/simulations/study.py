@@ -1,0 +1,69 @@
+"""What a study is: a question, cells that are computed on their own, and a report that answers.
+
+A study's module ends with one constant, `STUDY = Study(...)`, and `studies.py` knows its name.
+The frame does the rest: it reads the options, runs the cells anywhere and in any order, keeps what
+is finished, and writes the page, the figures, the table and the run record.
+
+    options     the arguments, checked, as `Study.options` returns them    whatever JSON can hold
+    cell        the parameters of one piece of work, all different         texts and numbers
+    row         one line of the result, with the same keys as the others   texts, numbers, None
+
+`Study.run` computes from its cell and generator alone: it may run in another process, on another
+machine, or not at all where a journal has its rows. Rows come back in the order of the cells.
+A study of one cell is fine; a cell should take a second at most, for progress and for a journal.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import numpy as np
+
+Options = Mapping[str, Any]  # Any: what JSON can hold, whichever the study's own options are
+Cell = Mapping[str, str | int | float]
+Row = Mapping[str, str | int | float | None]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`draw` makes it anew, in the frame's style (`figures.py`); `name` becomes the file's name.
+    The caption says in one sentence what a person sees."""
+
+    name: str
+    caption: str
+    draw: Callable[[], matplotlib.figure.Figure]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a person reads: texts, already rounded. The CSV has every row and digit."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    findings: Sequence[str]  # two sentences, computed from the rows
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    method: Sequence[str]  # how it was computed, a paragraph each
+    document: Mapping[str, Any]  # what --json prints; Any: each study has its own form
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    question: str  # one sentence with a question mark: the page's title
+    arguments: Callable[[ArgumentParser], None]  # its own only: the frame adds --out, --seed, ...
+    options: Callable[[Namespace], Options]  # checks them; raises WrongUse; nothing not asked for
+    cells: Callable[[Options], Sequence[Cell]]
+    run: Callable[[Cell, np.random.Generator], Sequence[Row]]
+    report: Callable[[Options, Sequence[Row]], Report]
+    where: str = "local"  # where cells run unless --on says otherwise

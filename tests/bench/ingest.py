@@ -1,0 +1,91 @@
+"""What a durable upload costs over HTTP, beside a request that touches no disk."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+from deniable.shared.envelope import CONTENT_TYPE, Envelope
+from deniable.shared.survey import parse_toml
+from deniable.simulations.demo.running import Running, deniable, running_server
+from tests.bench.measure import Measurement, compare
+
+CONNECTIONS, EACH = 16, 60
+SURVEY = """
+[survey]
+name = "bench"
+title = "Bench"
+purpose = "Measure."
+owner = "the bench"
+opens = 2020-01-01
+closes = 2099-12-31
+round = "once"
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "1"
+"""
+
+Ask = Callable[[http.client.HTTPConnection], None]
+
+
+def measurements() -> Iterator[Measurement]:
+    with TemporaryDirectory() as folder:
+        data, file = Path(folder) / "data", Path(folder) / "survey.toml"
+        file.write_text(SURVEY)
+        survey = deniable("survey", "publish", str(file), "--data", str(data))["id"]
+        app = deniable("token", "create", "--role", "app", "--data", str(data))["token"]
+        with running_server(data) as server:
+            for reports, limit in ((1, 6), (1_000, 8)):
+                yield compare(
+                    f"{CONNECTIONS} connections upload durable envelopes of {reports:,}",
+                    partial(load, server, upload(survey, reports, app)),
+                    partial(load, server, alive),
+                    unit="µs",
+                    per=1e6 / (CONNECTIONS * EACH),
+                    limit=limit,
+                    note="a request; beside GET /healthz",
+                )
+
+
+def load(server: Running, ask: Ask) -> None:
+    """Every connection asks as often as it is allowed, one after the other."""
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        list(pool.map(lambda _: connection(server, ask), range(CONNECTIONS)))
+
+
+def connection(server: Running, ask: Ask) -> None:
+    place = urlsplit(server.url)
+    link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    for _ in range(EACH):
+        ask(link)
+    link.close()
+
+
+def alive(link: http.client.HTTPConnection) -> None:
+    link.request("GET", "/healthz")
+    read(link)
+
+
+def upload(survey: str, reports: int, token: str) -> Ask:
+    size = parse_toml(SURVEY).report_size
+    headers = {"Content-Type": CONTENT_TYPE, "Authorization": f"Bearer {token}"}
+
+    def ask(link: http.client.HTTPConnection) -> None:
+        envelope = Envelope(survey, 0, os.urandom(16), reports, bytes(reports * size))
+        link.request("POST", "/v1/envelopes", envelope.pack(), headers)
+        read(link)
+
+    return ask
+
+
+def read(link: http.client.HTTPConnection) -> None:
+    answer = link.getresponse()
+    text = answer.read()
+    assert answer.status == 200, text

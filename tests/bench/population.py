@@ -1,0 +1,114 @@
+"""Whole populations at once, beside people one by one: the tallies that a simulation needs.
+
+The limits are those of a study's cell: 1,000 repetitions of a billion people, or one of a million.
+One by one is measured with few people, as a device draws its report, and scaled to as many.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.mechanism import Mechanism
+from deniable.shared.mechanisms import (
+    KRandomizedResponse,
+    LocalLaplace,
+    OneBitMean,
+    RandomizedResponse,
+    Unary,
+)
+from deniable.shared.randomness import kernel_draw
+from deniable.simulations.population import drawn, fixed, whole_people
+from tests.bench.measure import Measurement, seconds
+
+BILLION, MILLION, REPETITIONS, ROUNDS = 10**9, 10**6, 1_000, 5
+ONE = Epsilon("1")
+
+
+def measurements() -> Iterator[Measurement]:
+    generator = np.random.default_rng(20261118)
+
+    def at_once(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
+        held = whole_people([1.0] * answers(mechanism), people)
+        return lambda: fixed(mechanism, held, times, generator)
+
+    def drawn_anew(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
+        law = [1 / answers(mechanism)] * answers(mechanism)
+        return lambda: drawn(mechanism, law, people, times, generator)
+
+    bit, one_bit = RandomizedResponse(ONE), OneBitMean(ONE)
+    eight, fine = LocalLaplace(Epsilon("4"), 8), LocalLaplace(ONE, 64)
+    k_ary, unary = KRandomizedResponse(ONE, 1024), Unary(ONE, 1024)
+    cases: list[tuple[str, Mechanism, int, int, float, Callable[..., Callable[[], object]]]] = [
+        ("a bit", bit, BILLION, REPETITIONS, 50, at_once),
+        ("a mean, one bit", one_bit, BILLION, REPETITIONS, 50, at_once),
+        ("a mean, 9 symbols", eight, BILLION, REPETITIONS, 50, at_once),
+        ("a mean, 65 symbols, people drawn anew", fine, BILLION, REPETITIONS, 50, drawn_anew),
+        ("a mean, 65 symbols on all of them", fine, BILLION, REPETITIONS, 5_000, at_once),
+        ("k-RR, 1,024 options", k_ary, BILLION, REPETITIONS, 5_000, at_once),
+        ("unary, 1,024 options", unary, BILLION, REPETITIONS, 5_000, at_once),
+        ("k-RR, 1,024 options, once", k_ary, MILLION, 1, 50, at_once),
+        ("unary, 1,024 options, once", unary, MILLION, 1, 50, at_once),
+    ]
+    for name, mechanism, people, times, limit, how in cases:
+        yield measurement(name, mechanism, people, times, limit, how(mechanism, people, times))
+
+
+def measurement(
+    name: str,
+    mechanism: Mechanism,
+    people: int,
+    times: int,
+    limit: float,
+    run: Callable[[], object],
+) -> Measurement:
+    run()
+    runs = [1000 * seconds(run) for _ in range(ROUNDS)]
+    each = one_by_one(mechanism) * 1000
+    ratio = each * people * times / min(runs)
+    return Measurement(
+        f"population: {name}, {people:,} people {times:,} times",
+        min(runs),
+        None,
+        "ms",
+        limit,
+        (max(runs) - min(runs)) / min(runs),
+        f"one by one {each * 1000:.2f} µs a person, {ratio:.1e} times as long",
+    )
+
+
+def answers(mechanism: Mechanism) -> int:
+    return len(getattr(mechanism, "rows", ())) or mechanism.cells
+
+
+def one_by_one(mechanism: Mechanism, people: int = 500) -> float:
+    """Seconds for one person's report, as a device draws it; the best of a few rounds."""
+    given: Sequence[object] = range(answers(mechanism))
+    if mechanism.kind == "number":
+        given = [(answer, answers(mechanism) - 1) for answer in range(answers(mechanism))]
+    held = list(islice(cycle(given), people))
+    randomize = mechanism.randomize  # type: ignore[attr-defined]  # each shape's own answer type
+    return min(
+        seconds(lambda: [randomize(answer, kernel_draw) for answer in held]) / people
+        for _ in range(ROUNDS)
+    )
+
+
+def main() -> int:
+    exceeded = 0
+    for found in measurements():
+        print(found.line(), flush=True)
+        exceeded += not found.holds
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

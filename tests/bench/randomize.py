@@ -1,0 +1,57 @@
+"""What one report costs on a device, beside one call of the kernel's generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from os import urandom
+from typing import TypeVar
+
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.mechanisms import (
+    KRandomizedResponse,
+    OneBitMean,
+    RandomizedResponse,
+    Unary,
+    number_mechanism,
+)
+from deniable.shared.randomness import Draw, kernel_draw
+from tests.bench.measure import Measurement, compare
+
+CALLS = 20_000
+Answer = TypeVar("Answer")
+
+
+def measurements() -> Iterator[Measurement]:
+    one = Epsilon("1")
+    yield against_kernel("randomize a bit", RandomizedResponse(one).randomize, 1, 2)
+    for k in (16, 1_024, 65_536):
+        choice = KRandomizedResponse(one, k)
+        yield against_kernel(f"randomize 1 of {k} options, k-ary", choice.randomize, 7, 5)
+    for table in (OneBitMean(one), number_mechanism(Epsilon("2"), 64, "local-laplace")):
+        name = f"randomize a number, {table.name}"
+        yield against_kernel(name, table.randomize, (17, 120), 5)
+    for k in (128, 1_024):
+        name = f"randomize 1 of {k} options, unary"
+        yield against_kernel(name, Unary(one, k).randomize, 7, k, calls=500)
+
+
+def against_kernel(
+    name: str,
+    randomize: Callable[[Answer, Draw], int],
+    answer: Answer,
+    limit: float,
+    calls: int = CALLS,
+) -> Measurement:
+    """Both sides are called from the same loop, so its own cost is in both."""
+
+    def ours() -> None:
+        for _ in range(calls):
+            randomize(answer, kernel_draw)
+
+    def kernel() -> None:
+        for _ in range(calls):
+            urandom(8)
+
+    return compare(
+        name, ours, kernel, unit="ns", per=1e9 / calls, limit=limit, note="os.urandom(8)"
+    )

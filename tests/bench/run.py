@@ -1,0 +1,47 @@
+"""Measure, each thing beside a baseline in the same run, and say where a limit is exceeded.
+
+    ./run bench            what takes seconds
+    ./run bench --long     also what takes minutes
+    ./run bench --only W   only measurements with W in their name
+
+Numbers of this machine are noisy; ratios are what to read. Each figure is the best of several
+alternating rounds, with the spread of the rounds beside it. Exit code 1 when a limit is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.bench.measure import Measurement
+
+SHORT = ("randomize", "tally", "start", "ingest", "population")
+LONG = ("coverage",)
+
+
+def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:
+    for name in names:
+        yield from importlib.import_module(f"tests.bench.{name}").measurements()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./run bench", description="Measure beside baselines.")
+    parser.add_argument("--long", action="store_true", help="also what takes minutes")
+    parser.add_argument("--only", default="", metavar="WORD", help="only names with this word")
+    chosen = parser.parse_args()
+    names = tuple(name for name in SHORT + (LONG if chosen.long else ()) if chosen.only in name)
+    exceeded = 0
+    for measurement in measurements(names):
+        print(measurement.line(), flush=True)
+        exceeded += not measurement.holds
+    print("every limit holds" if not exceeded else f"{exceeded} limits exceeded")
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

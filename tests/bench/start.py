@@ -1,0 +1,42 @@
+"""How long `import deniable.client` and `deniable --help` take over the bare interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.measure import ROUNDS, Measurement, seconds
+
+COMMAND = str(Path(sys.executable).with_name("deniable"))
+
+
+def measurements() -> Iterator[Measurement]:
+    yield over_bare(
+        "import deniable.client, over the bare interpreter",
+        [sys.executable, "-c", "import deniable.client"],
+        30,
+    )
+    yield over_bare("deniable --help, over the bare interpreter", [COMMAND, "--help"], 150)
+
+
+def over_bare(name: str, command: list[str], limit: float) -> Measurement:
+    ours, bare = [], []
+    for _ in range(2 * ROUNDS):
+        ours.append(run(command))
+        bare.append(run([sys.executable, "-c", "pass"]))
+    best = min(ours)
+    return Measurement(
+        name,
+        (best - min(bare)) * 1000,
+        None,
+        "ms",
+        limit,
+        (max(ours) - best) / best,
+        f"bare interpreter {min(bare) * 1000:.0f} ms",
+    )
+
+
+def run(command: list[str]) -> float:
+    return seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))

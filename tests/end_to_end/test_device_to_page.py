@@ -1,0 +1,138 @@
+"""One honest answer, from a real device to a real server's results, through every part between."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+from deniable.client import Client, Policy
+from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+
+TOML = """
+[survey]
+name = "one-answer"
+title = "One honest answer"
+purpose = "Follow an answer from a device to a page."
+owner = "the tests"
+opens = 2020-01-01
+closes = 2099-12-31
+round = "month"
+minimum_reports = 1
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "20"
+[[question]]
+name = "minutes"
+kind = "number"
+low = 0
+high = 100
+mechanism = "one-bit-mean"
+epsilon = "20"
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "safari"]
+epsilon = "20"
+"""
+ANSWERS = {"crashed": True, "minutes": 100, "browser": "safari"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    server: Running
+    data: Path
+    key: str
+    survey: str
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    folder = tmp_path_factory.mktemp("device-to-page")
+    (folder / "survey.toml").write_text(TOML)
+    data = folder / "data"
+    published = deniable("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
+    with running_server(data) as server:
+        entry = requests.get(f"{server.url}/v1/surveys/{published['id']}", timeout=5).json()
+        yield Setting(server, data, entry["key"], published["id"])
+
+
+def device(setting: Setting, state: Path) -> Client:
+    policy = Policy(keys=[setting.key], max_epsilon_per_round="60", max_epsilon="120")
+    client = Client(setting.server.url, policy=policy, state=state)
+    client.consent(True)
+    return client
+
+
+def reports(setting: Setting) -> int:
+    rounds = deniable("results", "one-answer", "--data", str(setting.data))["rounds"]
+    return int(rounds[-1]["reports"])
+
+
+def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Path) -> None:
+    """ε 20 hardly ever lies: the estimates are the answers, but with chance below 1e-8."""
+    client = device(setting, tmp_path)
+    assert client.answer("one-answer", **ANSWERS).status == "queued"
+    assert client.answer("one-answer", **ANSWERS).status == "already-answered"
+    assert client.flush(10) == 0
+    client.close()
+    results = deniable("results", "one-answer", "--data", str(setting.data))
+    assert (results["survey"], results["name"]) == (setting.survey, "one-answer")
+    last = results["rounds"][-1]
+    rows = {name: {row["label"]: row for row in part} for name, part in last["questions"].items()}
+    assert last["reports"] == 1
+    assert rows["crashed"]["yes"]["estimate"] == pytest.approx(1, abs=0.01)
+    assert rows["minutes"]["mean"]["estimate"] == pytest.approx(100, abs=0.01)
+    assert rows["browser"]["safari"]["estimate"] == pytest.approx(1, abs=0.01)
+    assert rows["browser"]["safari"]["low"] < 0.5 < 1 <= rows["browser"]["safari"]["high"]
+
+
+def test_another_device_is_another_report_and_a_restart_is_not(
+    setting: Setting, tmp_path: Path
+) -> None:
+    before = reports(setting)
+    for _ in range(2):
+        client = device(setting, tmp_path)
+        client.answer("one-answer", **ANSWERS)
+        client.close()
+    assert reports(setting) == before + 1
+
+
+def test_what_left_the_device_can_be_read_there(setting: Setting, tmp_path: Path) -> None:
+    client = device(setting, tmp_path)
+    client.answer("one-answer", **ANSWERS)
+    client.close()
+    sent = json.dumps(deniable("sent", "--state", str(tmp_path)))
+    assert "one-answer" in sent
+    assert "accepted" in sent
+
+
+def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting) -> None:
+    with requests.Session() as browser:
+        page = browser.get(f"{setting.server.url}/surveys/{setting.survey}", timeout=5)
+        assert "One honest answer" not in page.text
+        assert browser.get(setting.server.page, timeout=5).status_code == 200
+        page = browser.get(f"{setting.server.url}/surveys/{setting.survey}", timeout=5)
+    assert page.status_code == 200
+    assert "One honest answer" in page.text
+    assert "<svg" in page.text
+    assert setting.server.token not in page.text
+
+
+def test_a_survey_closed_at_the_server_takes_no_more(setting: Setting, tmp_path: Path) -> None:
+    """Last in this file: it closes the survey."""
+    early, late = device(setting, tmp_path / "early"), device(setting, tmp_path / "late")
+    assert early.answer("one-answer", **ANSWERS).status == "queued"
+    early.flush(10)
+    before = reports(setting)
+    command = [*COMMAND, "survey", "close", "one-answer", "--data", str(setting.data)]
+    assert subprocess.run(command, stdout=sys.stderr).returncode == 0
+    assert late.answer("one-answer", **ANSWERS).status in ("closed", "no-survey")
+    early.close()
+    late.close()
+    assert reports(setting) == before

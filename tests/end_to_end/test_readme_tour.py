@@ -1,0 +1,67 @@
+"""The README's tour, read from the README and run as it stands: every command, in its order."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deniable.simulations.demo.running import COMMAND, running_server
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+TOUR = README[README.index("## The tour") : README.index("## How an answer travels")]
+PLACEHOLDER = "<the public key that publish printed>"
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def blocks(language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", TOUR, re.MULTILINE | re.DOTALL)
+    return [block for named, block in fenced if named == language]
+
+
+def commands() -> list[str]:
+    lines = [line for block in blocks("") for line in block.splitlines()]
+    return [line.removeprefix("deniable ") for line in lines if line.startswith("deniable ")]
+
+
+def snippet() -> str:
+    (block,) = blocks("python")
+    return block
+
+
+def run(line: str, folder: Path) -> str:
+    command = [*COMMAND, *shlex.split(line)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_tour_works_as_it_is_written(tmp_path: Path) -> None:
+    written = commands()
+    assert [line.split()[0] for line in written] == [
+        "survey", "survey", "survey", "serve", "results", "sent",
+    ]  # fmt: skip
+    said = [run(line, tmp_path) for line in written[:3]]
+    assert "changes the odds" in said[1]
+    key = re.search(r"\b[0-9a-f]{64}\b(?=')", said[2])
+    assert key, "publish prints the public key as Policy takes it"
+    assert written[3] == "serve --data ./data"
+    with running_server(tmp_path / "data") as server:
+        assert PLACEHOLDER in snippet()
+        assert ADDRESS in snippet()
+        code = snippet().replace(PLACEHOLDER, key[0]).replace(ADDRESS, server.url)
+        answered = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert (answered.stdout.strip(), answered.stderr) == ("queued", "")
+        results, sent = (run(line, tmp_path) for line in written[4:])
+    assert re.search(r"\b1 report\b", results), results
+    assert "the server took it" in sent
+    assert "crashed" in sent
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
+def test_every_file_that_the_readme_names_is_there(link: str) -> None:
+    assert (Path(__file__).parents[2] / link).exists()

@@ -1,0 +1,150 @@
+"""The `deniable` command: its verbs, its exit codes, the line that cures a missing extra."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import pytest
+
+from deniable.shared import command
+from deniable.shared.errors import DeniableError, Refused, WrongUse
+from deniable.shared.verb import Verb
+
+DENIABLE = str(Path(sys.executable).with_name("deniable"))
+
+
+def deniable(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([DENIABLE, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def verb_that_raises(error: BaseException) -> Verb:
+    def run(_: argparse.Namespace) -> int:
+        raise error
+
+    return Verb("try", "for this test", lambda _: None, run)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (WrongUse("no such file"), 2, "deniable try: no such file\n"),
+        (Refused("the server said no"), 3, "deniable try: the server said no\n"),
+        (DeniableError("other"), 2, "deniable try: other\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.setattr(command, "find_verbs", lambda: {"try": verb_that_raises(error)})
+    assert command.main(["try"]) == code
+    assert capsys.readouterr().err == says
+
+
+def test_a_missing_library_is_answered_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb = verb_that_raises(ModuleNotFoundError("No module named 'flask'", name="flask"))
+    verb.run.__module__ = "deniable.server.verbs"
+    monkeypatch.setattr(command, "find_verbs", lambda: {"try": verb})
+    assert command.main(["try"]) == 2
+    assert "flask" in (message := capsys.readouterr().err)
+    assert "pip install 'deniable[server]'" in message
+
+
+def test_every_part_brings_its_verbs() -> None:
+    verbs = set(command.find_verbs())
+    assert verbs >= {"certify", "demo", "keys", "results", "sent", "serve", "simulate", "survey"}
+    assert verbs >= {"backup", "restore", "token"}
+
+
+def test_help_and_version_answer() -> None:
+    assert "verbs" in deniable().stdout
+    assert deniable("--version").stdout.startswith("deniable 0.")
+    assert deniable("no-such-verb").returncode == 2
+
+
+def test_help_loads_no_heavy_library() -> None:
+    """So that it answers at once; the bench measures how fast."""
+    code = (
+        "import sys; from deniable.shared.command import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'flask', 'requests', 'cryptography', 'sqlalchemy'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
+    started = time.monotonic()
+    done = deniable("certify", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["holds"]) == (0, True)
+    assert report["pairs"] >= 200
+    assert {row["worst_excess"] for row in report["mechanisms"]} == {"0"}
+    assert all(float(row["worst_loss"]) < 1e-9 for row in report["mechanisms"])
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows", "columns"),
+    [
+        ("--kind bit --epsilon 0.5", 2, 2),
+        ("--kind choice --epsilon 1 --options 7", 7, 7),
+        ("--kind number --epsilon 2 --low -5 --high 9 --grid 12", 13, 13),
+        ("--kind number --epsilon 1 --mechanism ternary", 3, 3),
+        ("--kind number --epsilon 1 --mechanism split-sign", 3, 4),
+    ],
+)
+def test_certify_prints_integers_that_anyone_can_check(
+    arguments: str, rows: int, columns: int
+) -> None:
+    report = json.loads(deniable("certify", *arguments.split(), "--json").stdout)
+    table = report["rows"]
+    assert (len(table), {len(row) for row in table}) == (rows, {columns})
+    assert {sum(row) for row in table} == {2**64}
+    assert report["unit"] == "2**-64"
+    worst = max(Fraction(max(column), min(column)) for column in zip(*table, strict=True))
+    with mpmath.workprec(200):
+        realised = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
+        assert realised <= mpmath.mpf(report["epsilon"])
+        assert abs(realised - mpmath.mpf(report["realised_epsilon"])) < mpmath.mpf(10) ** -35
+
+
+def test_certify_says_how_the_bits_of_unary_combine() -> None:
+    report = json.loads(
+        deniable(
+            "certify", "--kind", "choice", "--mechanism", "unary", "--options", "9", "--json"
+        ).stdout
+    )
+    assert {sum(row) for row in report["bit_rows"]} == {2**64}
+    assert "product" in report["how"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--kind bit --epsilon 0", "above 0"),
+        ("--kind bit --epsilon x", "decimal text"),
+        ("--kind bit --mechanism unary", "randomized-response"),
+        ("--kind choice --options 1", "2 to"),
+        ("--kind choice --options 5000 --epsilon 9 --json", "1,000,000"),
+        ("--kind number --grid 999", "1 to 255"),
+        ("--kind number --low 3 --high 3", "above --low"),
+    ],
+)
+def test_certify_refuses_what_it_cannot_use_in_one_line(arguments: str, says: str) -> None:
+    done = deniable("certify", *arguments.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,253 @@
+"""The central mechanisms: exact laws and privacy, and the printed sampler that is not private."""
+
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.errors import WrongUse
+from deniable.shared.thresholds import within
+from deniable.simulations.central import (
+    Below,
+    BoundedMean,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    GeometricCounts,
+    PrivateQuantile,
+    below,
+    bernoulli_exp,
+)
+from tests.plausible import assert_implausible, assert_plausible
+from tests.simulations.tree import exact_law
+
+
+def seeded_below(seed: int = 20261118) -> Below:
+    return below(random.Random(seed).getrandbits)
+
+
+@pytest.mark.parametrize("x", ["0", "1/3", "1/2", "1", "3/2", "5/2"])
+def test_the_coin_of_chance_e_to_minus_x_is_exact(x: str) -> None:
+    """By its whole tree: what is walked and what is left enclose e^-x, to a part in a million."""
+    ratio = Fraction(x)
+    law, rest = exact_law(
+        lambda uniform: bernoulli_exp(ratio.numerator, ratio.denominator, uniform),
+        Fraction(1, 10**8),
+    )
+    heads = law.get(True, Fraction(0))
+    assert rest < Fraction(1, 10**5)
+    assert heads <= Fraction(float(mpmath.exp(-float(ratio)))) + Fraction(1, 10**15)
+    assert float(heads + rest) >= math.exp(-ratio) - 1e-15
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("2", 1), ("1", 2)])
+def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> None:
+    """By the tree of the sampler: every chance is enclosed, to what the unwalked tenth leaves."""
+    law = DiscreteLaplace(Epsilon(epsilon), sensitivity)
+    walked, rest = exact_law(law.sample, Fraction(1, 2 * 10**5))
+    assert rest < Fraction(1, 10)
+    for z in range(-8, 9):
+        low = float(walked.get(z, Fraction(0)))
+        assert low - 1e-12 <= law.chance(z) <= low + float(rest) + 1e-12
+        assert walked.get(z) == walked.get(-z)
+
+
+def test_the_enclosure_above_rejects_a_wrong_scale() -> None:
+    """Twin: noise for ε = 1.1 does not pass for ε = 1."""
+    walked, rest = exact_law(DiscreteLaplace(Epsilon("1")).sample, Fraction(1, 2 * 10**5))
+    wrong = DiscreteLaplace(Epsilon("1.1")).chance(0)
+    assert not float(walked[0]) <= wrong <= float(walked[0] + rest)
+
+
+@pytest.mark.parametrize("alpha", [Fraction(11, 10), Fraction(3, 2), Fraction(7, 2)])
+def test_variance_and_tail_of_the_law_by_exact_sums(alpha: Fraction) -> None:
+    """Theorem 2.7 of the notes in fractions: the printed tail a^-z is a bound, ours the value."""
+    sums = {z: (alpha - 1) / (alpha + 1) * alpha**-z for z in range(400)}
+    variance = 2 * sum(z * z * p for z, p in sums.items())
+    law = DiscreteLaplace(Epsilon(f"{math.log(alpha):.9f}"))
+    assert float(variance) == pytest.approx(float(2 * alpha / (alpha - 1) ** 2), rel=1e-10)
+    assert law.variance == pytest.approx(float(variance), rel=1e-7)
+    for radius in range(4):
+        tail = 2 * sum(p for z, p in sums.items() if z > radius)
+        assert law.tail(radius) == pytest.approx(float(tail), rel=1e-7)
+        assert tail <= alpha**-radius
+
+
+def test_discrete_laplace_at_billions_of_the_scale_is_laplace() -> None:
+    fine = DiscreteLaplace(Epsilon("0.5"), 2**30)
+    assert fine.variance / 2**60 == pytest.approx(2 / 0.5**2, rel=1e-9)
+
+
+def test_draws_follow_the_law_for_the_epsilons_that_people_write() -> None:
+    """False alarm at most 9e-9; twin below: a scale 10 % off is rejected."""
+    law, uniform, n = DiscreteLaplace(Epsilon("0.7"), 3), seeded_below(), 20_000
+    seen = Counter(law.sample(uniform) for _ in range(n))
+    for z in range(-4, 5):
+        assert_plausible(seen[z], n, law.chance(z))
+    assert_implausible(seen[0], n, DiscreteLaplace(Epsilon("0.9"), 3).chance(0))
+
+
+def test_the_released_histogram_is_whole_and_near() -> None:
+    counts = (1_000, 0, 250)
+    mechanism = GeometricCounts(Epsilon("1"), 2)
+    released = mechanism.release(counts, seeded_below())
+    radius = mechanism.radius(len(counts), 1e-9)
+    assert all(isinstance(count, int) for count in released)
+    assert max(abs(a - b) for a, b in zip(counts, released, strict=True)) <= radius
+
+
+def test_the_radius_needs_its_ceiling() -> None:
+    """ε = 0.99, one count: without rounding up, a larger error has chance above δ = 0.0201."""
+    epsilon, failure = Epsilon("0.99"), 0.0201
+    mechanism = GeometricCounts(epsilon)
+    printed = math.log(1 / failure) / float(epsilon)
+    assert mechanism.noise.tail(math.floor(printed)) == pytest.approx(1.38 * failure, rel=0.01)
+    assert mechanism.noise.tail(mechanism.radius(1, failure)) <= failure
+
+
+def test_the_central_mean_is_unbiased_and_clamped() -> None:
+    mechanism = BoundedMean(Epsilon("1"), 10)
+    released = mechanism.release([-5, 3, 99], seeded_below())
+    assert (released * 30).denominator == 1
+    assert abs(released * 30 - 13) <= 10 * 25
+    assert mechanism.variance(1_000) == DiscreteLaplace(Epsilon("1"), 10).variance / 10_000**2
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "0.5", "1", "4", "20"])
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+def test_one_unit_never_costs_more_than_its_share_of_half_epsilon(
+    epsilon: str, sensitivity: int
+) -> None:
+    """Exact: Δ steps of the weights are at most e^(ε/2), that is, 2 Δ steps at most e^ε."""
+    falling = ExponentialMechanism(Epsilon(epsilon), sensitivity).falling
+    steps = 2 * sensitivity
+    for start in range(max(1, len(falling) - 1)):
+        larger, smaller = 1, 1
+        for _ in range(steps):
+            larger *= falling[start]
+            smaller *= falling[min(start + 1, len(falling) - 1)]
+        assert within(Epsilon(epsilon), larger, smaller)
+    assert falling[-1] <= 2 * sensitivity / float(Epsilon(epsilon)) + 2
+
+
+def test_a_candidate_is_never_better_than_perfect() -> None:
+    with pytest.raises(WrongUse, match="perfect"):
+        ExponentialMechanism(Epsilon("1")).weight(-1)
+
+
+def neighbours(people: int, points: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Histograms of all the ways in which one person of these answers otherwise."""
+    for held in itertools.product(range(people + 1), repeat=points):
+        if sum(held) != people:
+            continue
+        for leave, enter in itertools.permutations(range(points), 2):
+            if held[leave]:
+                other = list(held)
+                other[leave] -= 1
+                other[enter] += 1
+                yield list(held), other
+
+
+def worst_ratio(quantile: PrivateQuantile, people: int, points: int) -> Fraction:
+    worst = Fraction(1)
+    for one, other in neighbours(people, points):
+        a, b = quantile.weights(one), quantile.weights(other)
+        for x, y in zip(a, b, strict=True):
+            worst = max(worst, Fraction(x * sum(b), y * sum(a)))
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "2", "5"])
+@pytest.mark.parametrize("alpha", [(1, 2), (1, 4), (2, 3)])
+def test_the_private_quantile_keeps_its_epsilon_on_all_neighbours(
+    epsilon: str, alpha: tuple[int, int]
+) -> None:
+    """Exact, no sampling: every data set of 4 people on 4 points, against all its neighbours."""
+    worst = worst_ratio(PrivateQuantile(Epsilon(epsilon), *alpha), 4, 4)
+    assert within(Epsilon(epsilon), worst.numerator, worst.denominator)
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "2"])
+def test_the_weight_with_the_whole_epsilon_is_not_private(epsilon: str) -> None:
+    """Twin: e^(-ε d), as the sampler is printed, breaks ε on neighbours, by a third and more
+    already with three people on eight points."""
+    doubled = Epsilon(str(2 * float(Epsilon(epsilon))))
+    worst = worst_ratio(PrivateQuantile(doubled), 3, 8)
+    assert not within(Epsilon(epsilon), worst.numerator, worst.denominator)
+    assert within(doubled, worst.numerator, worst.denominator)
+    assert math.log(worst) > 1.3 * float(Epsilon(epsilon))
+
+
+def printed_sampler(numbers: list[int], top: int, weight: Fraction) -> list[Fraction]:
+    """Algorithm 4 as it stands, for the median on [0, top]: the density on each unit interval,
+    `weight` being what one whole person multiplies it by, half a person its square root; so with
+    an odd number of people, whose distances are all half-odd, the common half drops out."""
+    ends = [0, *sorted(numbers), top]
+    k = len(numbers)
+    density = [Fraction(0)] * top
+    for i in range(k + 1):
+        for unit in range(ends[i], ends[i + 1]):
+            density[unit] = weight ** ((abs(2 * i - k) - 1) // 2)
+    return [d / sum(density) for d in density]
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_sampler_of_the_notes_spends_twice_its_epsilon(full: bool) -> None:
+    """Three people on [0, 6]: with e^-ε a person the ratio passes e^ε; with e^(-ε/2) it stays."""
+    epsilon = Fraction(1)
+    person = Fraction(math.exp(-epsilon if full else -epsilon / 2))
+    worst = Fraction(1)
+    for numbers in itertools.product(range(7), repeat=3):
+        for changed in range(7):
+            one = printed_sampler(list(numbers), 6, person)
+            other = printed_sampler([changed, *numbers[1:]], 6, person)
+            worst = max(worst, *(a / b for a, b in zip(one, other, strict=True) if b))
+    assert (worst > Fraction(math.exp(1))) is full
+
+
+def test_ties_do_not_hide_the_median() -> None:
+    """Everybody holds 40: the printed score is the same everywhere, ours is 0 only at 40."""
+    people = [0] * 101
+    people[40] = 1_000
+    quantile = PrivateQuantile(Epsilon("1"))
+    assert quantile.distances(people)[40] == 0
+    assert min(d for point, d in enumerate(quantile.distances(people)) if point != 40) == 1_000
+    assert all(quantile.choose(people, seeded_below(seed)) == 40 for seed in range(50))
+
+
+def test_choices_follow_the_weights() -> None:
+    """False alarm at most 5e-9, twin: weights for twice the ε are rejected."""
+    people, uniform, n = [3, 0, 2, 0, 1], seeded_below(), 20_000
+    quantile = PrivateQuantile(Epsilon("0.5"))
+    weights, seen = (
+        quantile.weights(people),
+        Counter(quantile.choose(people, uniform) for _ in range(n)),
+    )
+    for point, weight in enumerate(weights):
+        assert_plausible(seen[point], n, weight / sum(weights))
+    wrong = PrivateQuantile(Epsilon("1")).weights(people)
+    assert_implausible(seen[4], n, wrong[4] / sum(wrong))
+
+
+def test_two_candidates_are_told_apart_as_often_as_the_formula_says() -> None:
+    """A gap of g people: the better one with chance 1 / (1 + e^(-ε g / 2)), to rounding."""
+    mechanism = ExponentialMechanism(Epsilon("1"))
+    for gap in (1, 5, 20):
+        better, worse = mechanism.weights([0, gap])
+        assert better / (better + worse) == pytest.approx(1 / (1 + math.exp(-gap / 2)), rel=1e-15)
+
+
+def test_uniform_numbers_are_uniform_and_below_their_bound() -> None:
+    uniform, n = seeded_below(), 30_000
+    seen = Counter(uniform(3) for _ in range(n))
+    assert set(seen) == {0, 1, 2}
+    for value in range(3):
+        assert_plausible(seen[value], n, 1 / 3)
+    assert_implausible(seen[0] + 1_500, n, 1 / 3)
+    assert uniform(1) == 0
+    assert uniform(10**30) < 10**30

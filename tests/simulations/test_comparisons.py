@@ -1,0 +1,206 @@
+"""The studies of local against central: their exact numbers, and what was measured beside them."""
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.shared.command import main
+from deniable.shared.epsilon import Epsilon
+from deniable.shared.mechanisms import RandomizedResponse, Unary
+from deniable.simulations import bit, median
+from deniable.simulations.central import GeometricCounts, PrivateQuantile
+from deniable.simulations.central.geometric import REPLACE_ONE
+from deniable.simulations.comparison import Z95, figure, half_width
+from deniable.simulations.histogram import many_options_price
+
+Cells = Sequence[Mapping[str, Any]]  # Any: rows of JSON
+
+WORDS = {
+    "bit": ["--epsilon", "0.1,1,4", "--people", "100,1e6,1e9", "--repetitions", "2000"],
+    "mean": ["--epsilon", "0.5,2,8", "--people", "100,1e6,1e9", "--repetitions", "500"],
+    "histogram": ["--epsilon", "1,4", "--people", "1e3,1e6", "--options", "4,1024",
+                  "--repetitions", "60"],
+    "median": ["--epsilon", "1,4", "--people", "1e4,1e6", "--repetitions", "1000"],
+}  # fmt: skip
+
+
+def simulated(name: str, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    assert main(["simulate", name, *WORDS[name], "--json", *more]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def one(cells: Cells, **wanted: object) -> Mapping[str, Any]:
+    (found,) = (c for c in cells if all(c[key] == value for key, value in wanted.items()))
+    return found
+
+
+@pytest.mark.parametrize("name", ["bit", "mean", "histogram"])
+def test_what_is_measured_agrees_with_the_formula(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In every cell within 6.5 Monte-Carlo errors of the exact error of what was simulated."""
+    cells = simulated(name, capsys)["cells"]
+    assert len(cells) >= 16
+    for cell in cells:
+        assert abs(cell["measured"] - cell["exact"]) <= 6.5 * cell["measured_error"], cell
+
+
+def test_the_test_above_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    """Twin: local errors as if ε were a fifth larger are rejected in every cell."""
+    cells = [c for c in simulated("bit", capsys)["cells"] if c["model"] == "local"]
+    for cell in cells:
+        assert abs(cell["measured"] - cell["exact"] / 1.44) > 6.5 * cell["measured_error"]
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.1", "0.5", "1", "2", "4", "10"])
+@pytest.mark.parametrize("people", [1, 100, 10**9])
+def test_the_price_of_locality_is_half_the_people_exactly(epsilon: str, people: int) -> None:
+    """In fractions, no tolerance: the realised randomized response by geometric noise."""
+    assert bit.exact_price(Epsilon(epsilon), people) == Fraction(people, 2)
+
+
+def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    for price in simulated("bit", capsys)["prices"]:
+        epsilon, people = float(price["epsilon"]), price["people"]
+        assert price["geometric"] == pytest.approx(people / 2, rel=1e-9)
+        expected = people / 2 * (epsilon / 2 / math.sinh(epsilon / 2)) ** 2
+        assert price["laplace"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
+def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) -> None:
+    """Unary for an option that nobody holds, by geometric noise for one person replaced."""
+    local = Unary(Epsilon(epsilon), 8).variance(1_000, 0.0)
+    central = GeometricCounts(Epsilon(epsilon), REPLACE_ONE).variance(1_000)
+    assert local / central / 1_000 == pytest.approx(many_options_price(float(epsilon)), rel=1e-12)
+
+
+def test_one_person_replaced_leaves_a_bin_and_enters_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Noise at e^(ε/2) against another answer, at e^ε only against a person more or fewer."""
+    for cell in simulated("histogram", capsys)["cells"]:
+        spread = float(cell["epsilon"]) / (2 if cell["mechanism"] == "geometric-replace-one" else 1)
+        if cell["model"] == "central":
+            variance = 2 * math.exp(spread) / math.expm1(spread) ** 2 / cell["people"] ** 2
+            assert cell["exact"] == pytest.approx(variance, rel=1e-12)
+
+
+def test_k_ary_response_wins_with_few_options_and_loses_with_many(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells = simulated("histogram", capsys)["cells"]
+    for options, better in ((4, True), (1024, False)):
+        k_ary, unary = (
+            one(cells, options=options, epsilon="1", people=1_000, mechanism=m)["exact"]
+            for m in ("k-randomized-response", "unary")
+        )
+        assert (k_ary < unary) is better
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon", "worst"), [
+    ("one-bit-mean", "1", 4.6827), ("one-bit-mean", "4", 1.0760), ("local-laplace", "2", 1.47974),
+    ("local-laplace", "8", 0.12384),
+])  # fmt: skip
+def test_local_means_stay_below_their_worst_case(
+    mechanism: str, epsilon: str, worst: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On [-1, 1] the worst variance of one person, so a quarter of it as a share of the range."""
+    cells = simulated("mean", capsys, "--epsilon", epsilon, "--population", "middle")["cells"]
+    cell = one(cells, mechanism=mechanism, people=1_000_000)
+    assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
+
+
+def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """Central and without privacy within 6.5 Monte-Carlo errors of the limit and 2 % of it; the
+    search spends a tenth on getting near, and stays below 1.5 times its limit."""
+    for cell in simulated("median", capsys)["cells"]:
+        away, error = cell["measured"] - cell["exact"], 6.5 * cell["measured_error"]
+        if cell["model"] == "local":
+            assert -error < away < 0.5 * cell["exact"] + error
+        else:
+            assert abs(away) < error + 0.02 * cell["exact"]
+
+
+def test_the_price_of_a_median_is_the_square_of_c() -> None:
+    for epsilon, price in (("0.5", 16.671), ("1", 4.6827), ("2", 1.7241), ("4", 1.0760)):
+        local = median.limit(median.LOCAL, Epsilon(epsilon), 10**6)
+        assert local / median.limit(median.NONE, Epsilon(epsilon), 1) * 10**6 == pytest.approx(
+            price, rel=1e-4
+        )
+
+
+def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
+    """Five people: intervals between their answers are chosen as often by the fast sampler as whole
+    weights on a fine grid say; false alarm at most 6e-9 by the bound below."""
+    people, n = [0.1, 0.25, 0.3, 0.6, 0.9], 40_000
+    points = np.tile([0.0, *people, 1.0], (n, 1))
+    chosen = median.choose(points, 0, 5, 1.0, np.random.default_rng(20261118))
+    histogram = [0] * 20_001
+    for answer in people:
+        histogram[round(answer * 20_000)] += 1
+    weights = PrivateQuantile(Epsilon("1")).weights(histogram)
+    for low, high in zip(points[0], points[0][1:], strict=False):
+        inside = sum(weights[math.floor(low * 20_000) + 1 : math.ceil(high * 20_000)])
+        rate = inside / sum(weights)
+        seen = ((chosen > low) & (chosen <= high)).sum()
+        assert abs(seen / n - rate) <= math.sqrt(math.log(2e9) / (2 * n)) + 1e-3
+    assert ((chosen > 0.25) & (chosen <= 0.3)).mean() < 0.5
+
+
+def test_a_search_of_one_device_at_a_time_is_what_devices_answer() -> None:
+    """A thousand people, a group each: the search's own steps with real reports come as near."""
+    mechanism, draw = RandomizedResponse(Epsilon("4")), random.Random(20261118).getrandbits
+    keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
+    generator, people, threshold, total = np.random.default_rng(7), 1_000, 0.5, 0.0
+    for place, answer in enumerate(median.quantile(generator.random(people)).tolist()):
+        total += threshold if place >= 100 else 0.0
+        report = mechanism.randomize(int(answer > threshold), draw)
+        above = (report - lie) / (keep - lie)
+        threshold = min(1.0, max(0.0, threshold + 0.5 * (place + 1) ** -0.6 * (above - 0.5)))
+    spread = math.sqrt(2 * median.limit(median.LOCAL, Epsilon("4"), people))
+    assert abs(total / 900 - median.MEDIAN) < 6.5 * spread
+
+
+def test_half_widths_and_figures_are_what_tables_print() -> None:
+    assert half_width({"exact": 4.0}) == 2 * Z95
+    assert [figure(v) for v in (0.0, 12.345, 1_234_567.0)] == ["0", "12.3", "1,230,000"]
+
+
+@pytest.mark.parametrize(("words", "cure"), [
+    (["bit", "--share", "1.5"], "--share is from 0 to 1"),
+    (["mean", "--population", "tall"], "one of low, uniform, middle, ends"),
+    (["bit", "--people", "1.5"], "a whole number"),
+    (["bit", "--people", "1e12"], "1,000,000,000"),
+    (["bit", "--epsilon", "none"], "decimal text"),
+    (["histogram", "--options", "1"], "a whole number from 2"),
+])  # fmt: skip
+def test_wrong_words_are_answered_with_one_line(
+    words: list[str], cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *words]) == 2
+    printed = capsys.readouterr()
+    assert cure in printed.err
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+
+
+def test_a_study_writes_the_same_bytes_in_another_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CSV and figures, in this process and in a pool."""
+    few = ["--epsilon", "1", "--people", "100,1000", "--repetitions", "20"]
+    for where in ("local", "pool"):
+        assert main(["simulate", "bit", *few, "--out", str(tmp_path / where), "--on", where]) == 0
+    for file in ("bit.csv", "error.svg"):
+        assert (tmp_path / "local" / file).read_bytes() == (tmp_path / "pool" / file).read_bytes()
+    page = (tmp_path / "local" / "index.html").read_text("utf-8")
+    assert "100 people at ε 1" in page

@@ -1,0 +1,179 @@
+"""A survey of one's own: intervals from the server's code, trusted noise, people, forgers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.command import main
+from deniable.shared.epsilon import Epsilon
+from deniable.simulations.central import DiscreteLaplace
+
+SURVEY = """
+[survey]
+name = "app-health"
+title = "How is the app doing?"
+purpose = "Find crashes."
+owner = "Tests"
+opens = 2026-12-01
+closes = 2026-12-31
+round = "month"
+
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "1"
+
+[[question]]
+name = "minutes"
+kind = "number"
+low = 0
+high = 120
+epsilon = "2"
+
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "other"]
+other = "other"
+epsilon = "1"
+"""
+TOLD = ["--share", "crashed=0.03", "--share", "browser.firefox=0.2", "--share",
+        "browser.chrome=0.7", "--mean", "minutes=40"]  # fmt: skip
+Row = Mapping[str, Any]  # Any: JSON
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    path = tmp_path / "survey.toml"
+    path.write_text(SURVEY, "utf-8")
+    return path
+
+
+def simulated(capsys: pytest.CaptureFixture[str], *words: object) -> Sequence[Row]:
+    assert main(["simulate", "survey", *map(str, words), "--json"]) == 0
+    cells: Sequence[Row] = json.loads(capsys.readouterr().out)["cells"]
+    return cells
+
+
+def of(cells: Sequence[Row], **wanted: object) -> Row:
+    (found,) = (c for c in cells if all(c[key] == value for key, value in wanted.items()))
+    return found
+
+
+def test_every_label_has_its_truth_and_an_interval_that_covers(
+    survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """400 runs: 95 % promised; below 85 % in a cell with chance under 1e-9, by Chernoff's bound."""
+    cells = simulated(
+        capsys, survey, *TOLD, "--people", "2000", "--repetitions", "400", "--forged", "0.1"
+    )
+    honest = [c for c in cells if not c["forged"]]
+    truths = {(c["question"], c["label"]): c["truth"] for c in honest}
+    assert truths == pytest.approx({
+        ("crashed", "yes"): 0.03, ("minutes", "mean"): 40.0, ("browser", "firefox"): 0.2,
+        ("browser", "chrome"): 0.7, ("browser", "other"): 0.1,
+    }, abs=1e-9)  # fmt: skip
+    for cell in honest:
+        assert cell["low"] < cell["truth"] < cell["high"]
+        assert cell["covered"] > 0.85
+    attacked = of(cells, question="crashed", forged=0.1)
+    assert attacked["covered"] < 0.05  # twin: the same measure sees intervals that miss
+
+
+def test_forged_reports_shift_by_their_leverage(
+    survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """β (leverage - truth), measured within 6.5 Monte-Carlo errors for bit, number and choice."""
+    cells = simulated(
+        capsys, survey, *TOLD, "--people", "10000", "--repetitions", "100", "--forged", "0.02,0.2"
+    )
+    pushed = [c for c in cells if c["forged"] and c["target"]]
+    assert {(c["question"], c["label"]) for c in pushed} == {
+        ("crashed", "yes"), ("minutes", "mean"), ("browser", "other"),
+    }  # fmt: skip
+    for cell in pushed:
+        assert abs(cell["shift_measured"] - cell["shift_exact"]) <= 6.5 * cell["shift_error"]
+    crashed = of(pushed, question="crashed", forged=0.02)
+    assert crashed["shift_exact"] == pytest.approx(0.02 * (1.58198 - 0.03), rel=1e-3)
+    wrong = of(pushed, question="crashed", forged=0.2)
+    assert abs(wrong["shift_measured"] - 0.2) > 6.5 * wrong["shift_error"]
+
+
+def test_a_trusted_server_is_given_the_same_epsilon(
+    survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = simulated(
+        capsys, survey, *TOLD, "--people", "1000", "--repetitions", "5", "--forged", "0"
+    )
+    bit, choice = DiscreteLaplace(Epsilon("1")), DiscreteLaplace(Epsilon("1"), 2)
+    assert of(cells, question="crashed")["trusted"] == bit.radius(0.05) / 1_000
+    assert of(cells, label="firefox")["trusted"] == choice.radius(0.05) / 1_000
+    for noise in (bit, choice):
+        assert noise.tail(noise.radius(0.05)) <= 0.05 < noise.tail(noise.radius(0.05) - 1)
+    minutes = of(cells, question="minutes")["trusted"]
+    assert minutes == pytest.approx(120 * 2.9957 / (2 * 1_000), rel=1e-3)  # ln(20) Δ / ε
+
+
+def test_with_the_people_needed_the_interval_is_as_narrow_as_wanted(
+    survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [survey, *TOLD, "--repetitions", "20", "--forged", "0"]
+    first = simulated(capsys, *words, "--people", "1000", "--within", "0.05")
+    needed = of(first, question="crashed")["needed"]
+    there = of(
+        simulated(capsys, *words, "--people", str(needed), "--within", "0.05"), question="crashed"
+    )
+    fewer = of(
+        simulated(capsys, *words, "--people", str(needed * 3 // 4), "--within", "0.05"),
+        question="crashed",
+    )
+    assert there["half_width"] == pytest.approx(0.05, rel=0.02)
+    assert fewer["half_width"] > 0.052
+
+
+def test_true_answers_come_from_a_file(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["crashed,minutes,browser", *["yes,10,firefox"] * 100, *["0,130,opera"] * 300]
+    answers = tmp_path / "answers.csv"
+    answers.write_text("\n".join(lines), "utf-8")
+    cells = simulated(capsys, survey, "--answers", answers, "--repetitions", "20", "--forged", "0")
+    assert {c["people"] for c in cells} == {400}
+    assert of(cells, question="crashed")["truth"] == 0.25
+    assert of(cells, question="minutes")["truth"] == pytest.approx(10 / 4 + 120 * 3 / 4)
+    assert of(cells, label="other")["truth"] == 0.75
+
+
+@pytest.mark.parametrize(("words", "cure"), [
+    (["--share", "crashed"], "like crashed=0.03"),
+    (["--share", "slept=0.1"], "fits no question"),
+    (["--mean", "crashed=1"], "fits no question"),
+    (["--mean", "minutes=400"], "not from 0 to 120"),
+    (["--share", "browser.firefox=0.9", "--share", "browser.chrome=0.9"], "add up to 1"),
+    (["--share", "crashed=1.5"], "from 0 to 1"),
+    (["--forged", "1"], "less than 1"),
+    (["--answers", "missing.csv"], "there is no file"),
+    (["--answers", "missing.csv", "--mean", "minutes=4"], "not both"),
+])  # fmt: skip
+def test_wrong_words_are_answered_with_one_line(
+    survey: Path, words: list[str], cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "survey", str(survey), *words]) == 2
+    printed = capsys.readouterr()
+    assert cure in printed.err
+    assert printed.out == ""
+
+
+def test_a_wrong_line_of_answers_is_named_without_the_answer(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = tmp_path / "answers.csv"
+    answers.write_text("crashed,minutes,browser\n1,5,chrome\nhardly,5,chrome\n", "utf-8")
+    assert main(["simulate", "survey", str(survey), "--answers", str(answers)]) == 2
+    error = capsys.readouterr().err
+    assert "line 3" in error
+    assert "'crashed'" in error
+    assert "hardly" not in error

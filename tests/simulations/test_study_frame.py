@@ -1,0 +1,176 @@
+"""The frame: seeds, journal, outputs; on the study that is there for everybody, minimax."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deniable.shared.command import main
+from deniable.simulations.cells import cell_generator, run_cells
+from deniable.simulations.journal import Journal
+from deniable.simulations.output import csv_bytes
+from deniable.simulations.studies import load
+
+COMMAND = [
+    sys.executable,
+    "-c",
+    "from deniable.shared.command import main; raise SystemExit(main())",
+]
+FEW = ["--moments", "2,inf", "--epsilon", "1", "--users", "1e2,1e4", "--repetitions", "1000"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study") / "out"
+    assert main(["simulate", "minimax", *FEW, "--on", "local", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_any_order_and_back_end_gives_the_same_bytes() -> None:
+    study = load("minimax")
+    options = {"moments": ["2"], "epsilon": ["1"], "users": [100, 1000], "repetitions": 400}
+    cells = study.cells(options)
+    here = run_cells(study, cells, 5)
+    backwards = run_cells(study, cells[::-1], 5)[::-1]
+    in_pool = run_cells(study, cells, 5, "pool")
+    assert csv_bytes(here) == csv_bytes(backwards) == csv_bytes(in_pool)
+    assert csv_bytes(here) != csv_bytes(run_cells(study, cells, 6))
+
+
+def test_a_cell_s_randomness_depends_on_what_it_is_and_on_nothing_else() -> None:
+    draws = {
+        (name, seed, users): cell_generator(name, seed, {"users": users}).integers(2**62)
+        for name in ("a", "b")
+        for seed in (1, 2)
+        for users in (1, 2)
+    }
+    assert len(set(draws.values())) == len(draws)
+    assert (
+        cell_generator("a", 1, {"x": 1, "y": 2}).random()
+        == cell_generator("a", 1, {"y": 2, "x": 1}).random()
+    )
+
+
+def test_everything_is_written(written: Path) -> None:
+    names = {path.name for path in written.iterdir()}
+    figures = {f"{name}.{kind}" for name in ("risk", "worth") for kind in ("svg", "png")}
+    assert {"index.html", "minimax.csv", "run.toml", "cells.jsonl", *figures} <= names
+    record = tomllib.loads((written / "run.toml").read_text("utf-8"))
+    assert record["run"] == {"study": "minimax", "seed": 20240501}
+    assert record["arguments"]["users"] == [100, 10_000]
+    assert record["versions"]["numpy"] == np.__version__
+    with (written / "minimax.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 2 * 2 * 5
+
+
+def test_the_page_needs_nothing_from_outside(written: Path) -> None:
+    page = (written / "index.html").read_text("utf-8")
+    assert page.count("<svg ") == 2
+    assert not re.search(r"<(script|link|img|iframe)|@import|url\((?!#)", page)
+    links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", page)
+    assert all(link.startswith("#") for link in links)
+    named = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(named)) == len(named)
+    assert {link[1:] for link in links} <= set(named)
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+
+
+def test_parquet_has_the_rows_of_the_csv(written: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")  # extra `archive`
+    table = parquet.read_table(written / "minimax.parquet").to_pylist()
+    with (written / "minimax.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [str(row["risk_measured"]) for row in table] == [row["risk_measured"] for row in rows]
+
+
+def test_figures_have_the_same_bytes_again(written: Path, tmp_path: Path) -> None:
+    assert main(["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]) == 0
+    for name in ("risk.svg", "worth.svg", "index.html", "minimax.csv", "run.toml"):
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+
+
+def test_json_is_one_document_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "minimax", *FEW, "--on", "local", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"cells", "slopes"}
+
+
+def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in (["--users", "0"], ["--moments", "1"], ["--epsilon", "x"], ["--seed", "-1"]):
+        assert main(["simulate", "minimax", *wrong]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1, error
+        assert wrong[0] in error
+
+
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    arguments = ["simulate", "minimax", "--moments", "2", "--epsilon", "1", "--on", "local"]
+    arguments += ["--users", "1e7,1e8,1e9", "--repetitions", "200000"]
+    journal = tmp_path / "stopped" / "cells.jsonl"
+    with subprocess.Popen(
+        [*COMMAND, *arguments, "--out", str(journal.parent)], stderr=subprocess.PIPE
+    ) as running:
+        wait_for_lines(journal, 4)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 130
+    finished = len(journal.read_text("utf-8").splitlines()) - 1
+    assert 3 <= finished < 15, "it was to be stopped in the middle"
+    again = run([*arguments, "--out", str(journal.parent)])
+    assert f"going on: {finished} cells" in again.stderr
+    run([*arguments, "--out", str(tmp_path / "whole")])
+    assert tables(journal.parent) == tables(tmp_path / "whole")
+
+
+def test_a_journal_of_something_else_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "cells.jsonl"
+    first = Journal(path, {"seed": 1})
+    first.add({"users": 1}, [{"risk": 0.1}])
+    first.close()
+    same = Journal(path, {"seed": 1})
+    assert (same.began_anew, same.entries) == (False, [({"users": 1}, [{"risk": 0.1}])])
+    same.close()
+    other = Journal(path, {"seed": 2})
+    assert (other.began_anew, other.entries) == (True, [])
+    other.close()
+
+
+def test_a_line_that_was_cut_off_is_computed_again(tmp_path: Path) -> None:
+    path = tmp_path / "cells.jsonl"
+    journal = Journal(path, {})
+    journal.add({"users": 1}, [])
+    journal.add({"users": 2}, [])
+    journal.close()
+    os.truncate(path, path.stat().st_size - 4)
+    cut = Journal(path, {})
+    cut.add({"users": 3}, [])
+    cut.close()
+    whole = Journal(path, {})
+    whole.close()
+    assert [cell["users"] for cell, _ in whole.entries] == [1, 3]
+
+
+def run(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
+
+
+def tables(folder: Path) -> bytes:
+    return (folder / "minimax.csv").read_bytes()
+
+
+def wait_for_lines(path: Path, lines: int, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists() or len(path.read_bytes().splitlines()) < lines:
+        assert time.monotonic() < deadline, f"{path} never had {lines} lines"
+        time.sleep(0.02)

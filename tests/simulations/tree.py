@@ -1,0 +1,53 @@
+"""The law of a sampler, as fractions, by walking every path that it can take."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+from deniable.simulations.central import Below
+
+Outcome = TypeVar("Outcome")
+
+
+class _MoreNeeded(Exception):
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+
+
+def exact_law(
+    sampler: Callable[[Below], Outcome], leave: Fraction
+) -> tuple[dict[Outcome, Fraction], Fraction]:
+    """The chance of each outcome over the paths that were walked, and of all that were not.
+
+    Paths less likely than `leave` are not walked: each outcome's true chance lies between what is
+    returned for it and that plus the rest."""
+    law: dict[Outcome, Fraction] = defaultdict(Fraction)
+    rest = Fraction(0)
+    paths: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
+    while paths:
+        path, chance = paths.pop()
+        try:
+            law[sampler(_replay(path))] += chance
+        except _MoreNeeded as more:
+            each = chance / more.bound
+            if each < leave:
+                rest += chance
+            else:
+                paths += [((*path, roll), each) for roll in range(more.bound)]
+    return dict(law), rest
+
+
+def _replay(path: tuple[int, ...]) -> Below:
+    rolls = iter(path)
+
+    def uniform(bound: int) -> int:
+        if bound == 1:
+            return 0
+        for roll in rolls:
+            return roll
+        raise _MoreNeeded(bound)
+
+    return uniform
