@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from deniable.client.sent import read_record
 from deniable.client.state import DATABASE
 from deniable.shared.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, Answer, Clock, Script, bit, document, eventually
+from tests.client.scripted import ACCEPTED, KEY, Answer, Clock, Script, bit, document, eventually
 
 WAIT = Answer(503, headers={"Retry-After": "600"})
 
@@ -43,6 +44,41 @@ def test_withdrawing_deletes_what_was_not_sent(
     assert [entry.verdict for entry in read_record(tmp_path / "state").entries] == ["withdrawn"]
     client.consent(True)
     assert client.answer("app-health", crashed=True).status == "already-answered"
+
+
+def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
+    script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deniable.client.state.PATIENCE", 0.2)
+    script.always = Answer(503)
+    client = client_of()
+    client.answer("app-health", crashed=True)
+    client.flush(0.3)
+    before = len(script.posts)
+    other = sqlite3.connect(tmp_path / "state" / DATABASE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert not client.consent(False)
+    other.execute("ROLLBACK")
+    other.close()
+    script.always = ACCEPTED
+    client._uploader.wake()
+    client._uploader.flush(1.0)
+    assert len(script.posts) == before
+    assert client.consent(True), "and consent given anew sends it"
+    client.flush()
+    assert len(script.posts) == before + 1
+
+
+def test_keys_go_in_their_time_though_the_environment_says_no(
+    client_of: MakeClient, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_of().answer("app-health", crashed=True)
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    clock.now += timedelta(days=1000)
+    assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
+    db = sqlite3.connect(tmp_path / "state" / DATABASE)
+    assert db.execute("SELECT count(*) FROM survey_keys").fetchone() == (0,)
+    db.close()
 
 
 def test_a_no_from_the_start_leaves_no_trace(client_of: MakeClient, tmp_path: Path) -> None:
@@ -169,4 +205,5 @@ def test_forget_works_on_a_damaged_database_and_gives_no_budget_back(
     assert client.forget()
     assert not database.exists()
     assert not client.consent(True)
-    assert client.answer("app-health", crashed=True).status == "unavailable"
+    assert client.answer("app-health", crashed=True).status == "no-consent"
+    assert client_of(consent=False).answer("app-health", crashed=True).status == "unavailable"

@@ -12,6 +12,7 @@ import pytest
 
 from deniable.client.odds import said
 from deniable.client.sent import as_json, as_text, read_record
+from deniable.shared.mechanisms import MECHANISMS
 from deniable.shared.survey import parse_document
 from deniable.shared.thresholds import ONE
 from tests.client.conftest import MakeClient
@@ -131,3 +132,18 @@ def test_a_long_list_of_options_is_cut_short() -> None:
 
 def numbers(text: str) -> list[float]:
     return [float(word) for word in text.split() if word.replace(".", "").isdigit()]
+
+
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
+    """Right after the charge: what cannot be told would be a report that never leaves."""
+    kinds = {
+        "bit": 'kind = "bit"',
+        "number": 'kind = "number"\nlow = 0\nhigh = 120',
+        "choice": 'kind = "choice"\noptions = ["a", "b", "c"]',
+    }
+    kind = kinds[MECHANISMS[mechanism].kind]
+    question = f'[[question]]\nname = "it"\n{kind}\nepsilon = "1"\nmechanism = "{mechanism}"\n'
+    (asked,) = parse_document(document(questions=question)).questions
+    told = [said(asked, symbol) for symbol in range(asked.mechanism.symbols)]
+    assert all(each.odds and each.says for each in told)

@@ -53,6 +53,23 @@ def test_an_unharmed_ledger_answers(client_of: MakeClient, used: Path) -> None:
     assert answer(client_of) == "already-answered"
 
 
+@pytest.mark.parametrize("lost", ["all of it", "one byte"])
+def test_a_marker_that_lost_charges_is_made_up(
+    client_of: MakeClient, used: Path, clock: Clock, lost: str
+) -> None:
+    """And then notices a database of an earlier day, as if nothing had been lost."""
+    earlier = (used / DATABASE).read_bytes()
+    assert answer(client_of) == "queued"
+    marker = used / MARKER
+    marker.unlink() if lost == "all of it" else marker.write_bytes(marker.read_bytes()[:-1])
+    clock.now += timedelta(days=1)
+    assert answer(client_of) == "budget-spent"
+    assert marker.stat().st_size == 2
+    (used / DATABASE).unlink()
+    (used / DATABASE).write_bytes(earlier)
+    assert answer(client_of) == "unavailable"
+
+
 def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:
     (used / DATABASE).unlink()
     assert answer(client_of) == "unavailable"

@@ -217,6 +217,20 @@ def test_no_reply_is_too_odd_to_survive(body: bytes) -> None:
 # Bounds
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_died_is_replaced(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kills it, the next wake starts another, and no flush waits for a dead one."""
+    script.publish(document())
+    client = client_of()
+    with monkeypatch.context() as patch:
+        patch.setattr("deniable.client.uploader.fate_of", lambda _: 1 / 0)
+        assert client.answer("app-health", **ANSWERS).status == "queued"
+        eventually(lambda: client._uploader._thread is None and script.posts)
+    assert client.flush(5) == 0
+
+
 def test_flush_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
     script.publish(document())
     script.always = Answer(delay=8)

@@ -79,6 +79,8 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ("high = 120", "high = 0", "question[2].high", "above low"),
         ("high = 120", "high = nan", "question[2].high", "between"),
         ("high = 120", "high = 1e300", "question[2].high", "between"),
+        ("high = 120", f"high = 1{400 * '0'}", "question[2].high", "between"),
+        ('"1"\nmech', '"0.000000001"\nmech', "question[2].epsilon", "too small"),
         ("grid = 64", "grid = 0", "question[2].grid", "1 to 255"),
         ("grid = 64", "grid = 256", "question[2].grid", "1 to 255"),
         ('mechanism = "unary"', 'mechanism = "laplace"', "question[4].mechanism", "unary"),

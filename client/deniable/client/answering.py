@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 from deniable.client import history, outbox
-from deniable.client.consent import is_given, switched_off
+from deniable.client.consent import Withdrawal, is_given, switched_off
 from deniable.client.keys import destroy_keys, survey_key
 from deniable.client.ledger import read_ledger, write_charge
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import State
+from deniable.client.state import State, count_charges
 from deniable.client.surveys import Found, Surveys
 from deniable.shared.epsilon import decimal_text
 from deniable.shared.randomness import Draw
 from deniable.shared.rounds import round_of
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 NO_CONSENT = "consent was not given; call client.consent(True) once the person agrees"
 
@@ -30,11 +34,12 @@ class Answering:
         state: State,
         policy: Policy,
         surveys: Surveys,
+        withdrawn: Withdrawal,
         now: Callable[[], datetime],
         draw: Draw,
     ) -> None:
         self._state, self._policy, self._surveys = state, policy, surveys
-        self._now, self._draw = now, draw
+        self._withdrawn, self._now, self._draw = withdrawn, now, draw
 
     def answer(self, wanted: str, answers: Mapping[str, object]) -> Outcome:
         if missing := self.obstacle():
@@ -55,15 +60,22 @@ class Answering:
 
     def obstacle(self) -> Outcome | None:
         """Why nothing may be recorded, fetched or sent now."""
-        if switch := switched_off():
-            return Outcome("no-consent", f"the environment says no: {switch} is set")
         if not self._state.begun:
-            return Outcome("no-consent", NO_CONSENT)
+            return self._switched_off() or Outcome("no-consent", NO_CONSENT)
         with self._state.transaction() as db:
             now = int(self._now().timestamp())
-            outbox.give_up_late(db, now)
+            outbox.give_up_late(db, now)  # and keys go, whether or not anything may be asked
             destroy_keys(db, now)
-            return None if is_given(db) else Outcome("no-consent", NO_CONSENT)
+            consent = self._may(db)
+        return self._switched_off() or (None if consent else Outcome("no-consent", NO_CONSENT))
+
+    def _may(self, db: Connection) -> bool:
+        return is_given(db) and not self._withdrawn.now
+
+    def _switched_off(self) -> Outcome | None:
+        if switch := switched_off():
+            return Outcome("no-consent", f"the environment says no: {switch} is set")
+        return None
 
     def _refusal(self, found: Found) -> Outcome | None:
         asked, cap = found.survey.round_billionths, self._policy.round_cap
@@ -80,7 +92,7 @@ class Answering:
         survey = found.survey
         costs = {each.name: each.epsilon.billionths for each in survey.questions}
         with self._state.transaction() as db:
-            if not is_given(db):
+            if not self._may(db):
                 return Outcome("no-consent", NO_CONSENT)
             ledger = read_ledger(db)
             if (found.id, round_) in ledger.answered:
@@ -91,7 +103,8 @@ class Answering:
             write_charge(db, ledger, found.id, round_, costs)
             until = int(survey.taken_until(survey.last_round).timestamp())
             key = survey_key(db, found.id, until)
-        self._state.note_charge()
+            charges = count_charges(db)
+        self._state.note_charges(charges)
         return key
 
     def _queue(
@@ -105,7 +118,7 @@ class Answering:
         envelope = Envelope(found.id, round_, envelope_id(key, found.id, round_), 1, payload)
         words = [said(*pair) for pair in zip(survey.questions, symbols, strict=True)]
         with self._state.transaction() as db:
-            if not is_given(db):  # withdrawn meanwhile: the report is forgotten
+            if not self._may(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NO_CONSENT, found.id, round_)
             outbox.put(db, envelope, int(survey.taken_until(round_).timestamp()))
             history.record(db, found.id, survey.name, round_, today, words)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from deniable.client import outbox
 from deniable.client.answering import Answering
+from deniable.client.consent import Withdrawal
 from deniable.client.leaving import flush_at_exit, stay
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
@@ -51,9 +52,9 @@ class Client:
         carrier = transport or HttpTransport(server)
         self._state = State(state)
         self._surveys = Surveys(self._state, policy, carrier, now)
-        self._answering = Answering(self._state, policy, self._surveys, now, draw)
-        self._uploader = Uploader(self._state, carrier, now)
-        self._withdrawn = False
+        self._withdrawn = Withdrawal()
+        self._answering = Answering(self._state, policy, self._surveys, self._withdrawn, now, draw)
+        self._uploader = Uploader(self._state, carrier, self._withdrawn, now)
         self._resume()
 
     def consent(self, given: bool) -> bool:
@@ -62,7 +63,8 @@ class Client:
         Until consent is given, nothing is recorded, fetched or sent. Withdrawing deletes what was
         not sent yet; even where the disk fails, this object records and sends nothing more.
         """
-        self._withdrawn = not given
+        if not given:
+            self._withdrawn.now = True
         if not given and not self._state.begun:
             return True
         try:
@@ -72,6 +74,7 @@ class Client:
                     outbox.withdraw_all(db)
         except StoreUnusable:
             return False
+        self._withdrawn.now = not given
         return True
 
     def answer(self, survey: str, /, **answers: object) -> Outcome:
@@ -81,7 +84,7 @@ class Client:
         true. Waits at most 2 s for the network, and only when no fresh list of surveys is on disk.
         Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
         """
-        if self._withdrawn:
+        if self._withdrawn.now:
             return Outcome("no-consent", "consent was withdrawn")
         try:
             outcome = self._answering.answer(survey, answers)
@@ -98,7 +101,7 @@ class Client:
         0 also where the state cannot be used: then nothing can be sent.
         """
         try:
-            if not self._state.begun or self._withdrawn:
+            if not self._state.begun or self._withdrawn.now:
                 return 0
             if self._answering.obstacle() is None:
                 return self._uploader.flush(timeout)
@@ -121,7 +124,7 @@ class Client:
         or anyone could be asked again and again. Answers whether it is done. A damaged database is
         deleted, and the client then stays unavailable in this folder.
         """
-        self._withdrawn = True
+        self._withdrawn.now = True
         self._surveys.forget()
         if not self._state.begun:
             return True

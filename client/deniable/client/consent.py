@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from deniable.client.state import read_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
+
+
+@dataclass
+class Withdrawal:
+    """Whether consent was withdrawn from this object: it holds even where the disk fails."""
+
+    now: bool = False
 
 
 def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:

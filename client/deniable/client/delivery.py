@@ -50,7 +50,7 @@ def _taken_or_refused(body: bytes) -> Fate:
     unreadable = Fate(None, "a reply that does not speak of the envelope")
     try:
         table = json.loads(body)
-        taken, refused = int(table["accepted"]) + int(table["duplicates"]), table["refused"]
+        taken, refused = _whole(table["accepted"]) + _whole(table["duplicates"]), table["refused"]
         code = str(refused[0]["code"])[:64] if refused else ""
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return unreadable
@@ -59,3 +59,9 @@ def _taken_or_refused(body: bytes) -> Fate:
     if code:
         return Fate("refused", code)
     return Fate("accepted") if taken > 0 else unreadable
+
+
+def _whole(number: object) -> int:
+    if type(number) is not int:
+        raise TypeError("counts are whole numbers")
+    return number

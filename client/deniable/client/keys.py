@@ -25,5 +25,5 @@ def survey_key(db: sqlite3.Connection, survey: str, until: int) -> bytes:
 
 
 def destroy_keys(db: sqlite3.Connection, now: int) -> None:
-    """Delete the keys that have passed their time; `secure_delete` overwrites them on disk."""
+    """Delete the keys that have passed their time; in the database they are overwritten."""
     db.execute("DELETE FROM survey_keys WHERE until <= ?", (now,))

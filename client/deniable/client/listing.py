@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from deniable.shared.survey import Survey
 
 MOST_LISTED = 1_000
+_ID = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ def _read(entry: object, position: int, policy: Policy) -> Listed | None:
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(n), str) for n in names):
         return None
     id_, text, signature, key, state = (str(entry[name]) for name in names)
+    if not _ID.fullmatch(id_) or state not in ("open", "closed"):
+        return None
     document = text.encode("utf-8", "replace")
     claimed = Listed(id_, position, "", state, document, signature, key)
     try:
@@ -95,6 +99,7 @@ def _read(entry: object, position: int, policy: Policy) -> Listed | None:
 def _claimed_name(text: str) -> str:
     """The name that a survey gives itself, only to say why it is refused."""
     try:
-        return str(json.loads(text)["survey"]["name"])[:64]
+        name = str(json.loads(text)["survey"]["name"])[:64]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
+    return name.encode("utf-8", "replace").decode()

@@ -38,7 +38,7 @@ def _odds(question: Question, symbol: int) -> str:
     if isinstance(mechanism, NumberTable):
         column = [row[symbol] for row in mechanism.rows]
         return (
-            f"a report says so with {percent(column[symbol])} when true "
+            f"a report says so with {percent(max(column))} when true "
             f"and with {percent(min(column))} when the truth is farthest from it"
         )
     keep, lie = percent(mechanism.keep), percent(mechanism.lie)

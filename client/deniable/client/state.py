@@ -75,12 +75,12 @@ class State(ForkAware):
         with suppress(StoreUnusable), self._exclusively():
             self._disconnect()
 
-    def note_charge(self) -> None:
-        """One more byte in the marker, after a charge is on disk. Losing it loses no budget."""
-        with suppress(OSError):
-            marker = os.open(self.marker, os.O_WRONLY | os.O_APPEND)
+    def note_charges(self, charges: int) -> None:
+        """Make the marker this long at least, once so many charges are on disk; never shorter."""
+        with suppress(OSError):  # the next transaction makes up for it
+            marker = os.open(self.marker, os.O_WRONLY)
             try:
-                os.write(marker, b".")
+                os.pwrite(marker, b".", charges - 1)
             finally:
                 os.close(marker)
 
@@ -153,6 +153,7 @@ class State(ForkAware):
             self._file = file
             self._db.execute("PRAGMA journal_mode = TRUNCATE")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
             self._db.execute("PRAGMA secure_delete = ON")
         return self._db
 
@@ -188,10 +189,13 @@ class State(ForkAware):
             if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
                 raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
             self._checked = True
-        if db.execute("SELECT count(*) FROM charges").fetchone()[0] < charges:
+        kept = count_charges(db)
+        if kept < charges:
             raise StoreUnusable(
                 f"{self.database} is older than the charges made with it; restore the newer one"
             )
+        if kept > charges:  # a crash, or a lost marker, has left some out
+            self.note_charges(kept)
 
     def _make_file(self) -> None:
         if not self.folder.is_dir():
@@ -210,6 +214,7 @@ class State(ForkAware):
     # Forks: a fork waits for the transaction under way
 
     def before_fork(self) -> None:
+        self.same_process()
         self._held = self._gate.acquire(timeout=PATIENCE)
         if self._held:
             self._disconnect()
@@ -218,6 +223,10 @@ class State(ForkAware):
         if self._held:
             self._held = False
             self._gate.release()
+
+
+def count_charges(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM charges").fetchone()[0])
 
 
 def read_setting(db: sqlite3.Connection, name: str) -> str | None:

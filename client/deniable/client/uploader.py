@@ -14,7 +14,7 @@ from datetime import datetime
 from random import SystemRandom
 
 from deniable.client import outbox
-from deniable.client.consent import is_given, switched_off
+from deniable.client.consent import Withdrawal, is_given, switched_off
 from deniable.client.delivery import Fate, fate_of
 from deniable.client.forking import ForkAware
 from deniable.client.keys import destroy_keys
@@ -28,8 +28,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0
 
 
 class Uploader(ForkAware):
-    def __init__(self, state: State, transport: Transport, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        state: State,
+        transport: Transport,
+        withdrawn: Withdrawal,
+        now: Callable[[], datetime],
+    ) -> None:
         self._state, self._transport, self._now = state, transport, now
+        self._withdrawn = withdrawn
         super().__init__()
 
     def remake(self) -> None:
@@ -96,8 +103,19 @@ class Uploader(ForkAware):
             self._start()
 
     def _run(self) -> None:
-        while self._turn():
-            self._note(self._send_one())
+        try:
+            while self._turn():
+                self._note(self._send_one())
+        finally:
+            self._ended()
+
+    def _ended(self) -> None:
+        """However it ended, the next wake starts a thread, and no flush waits for this one."""
+        with self._change:
+            if self._thread is threading.current_thread():
+                self._thread, self._stopping = None, False
+            self._events += 1
+            self._change.notify_all()
 
     def _turn(self) -> bool:
         """Wait until it is time to send; False when there is nothing more to do."""
@@ -147,7 +165,8 @@ class Uploader(ForkAware):
             now = int(self._now().timestamp())
             outbox.give_up_late(db, now)
             destroy_keys(db, now)
-            return outbox.oldest(db) if is_given(db) and not switched_off() else None
+            may = is_given(db) and not self._withdrawn.now and not switched_off()
+            return outbox.oldest(db) if may else None
 
     def _fate(self, first: Waiting) -> Fate:
         from deniable.shared.envelope import CONTENT_TYPE

@@ -6,7 +6,6 @@ names the question and never the answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,6 +165,11 @@ def parse_question(reader: Reader) -> Question:
     question = _PARSERS[kind](reader, name, _epsilon(reader))
     integers = reader.optional("integers", list)
     reader.done()
+    if not question.mechanism.is_private():  # each of two neighbours is rounded up by up to a unit
+        raise InvalidSurvey(
+            f"{reader.path}.epsilon",
+            f"{question.epsilon} is too small for so fine a table; take 0.000001 or more",
+        )
     if integers is not None and integers != [str(i) for i in question.mechanism.integers]:
         raise InvalidSurvey(
             f"{reader.path}.integers",
@@ -211,7 +215,7 @@ def _parse_number(reader: Reader, name: str, epsilon: Epsilon) -> Number:
         reader.take(key, (int, float), f"write a number, like {key} = 0") for key in ("low", "high")
     )
     for key, bound in (("low", low), ("high", high)):
-        if not math.isfinite(bound) or abs(bound) > LARGEST_BOUND:
+        if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:  # not-a-number is neither
             raise InvalidSurvey(f"{reader.path}.{key}", "write a number between -2^53 and 2^53")
     if low >= high:
         raise InvalidSurvey(
