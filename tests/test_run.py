@@ -1,16 +1,41 @@
-"""./run before it installs anything: it helps, explains and refuses without making .venv."""
+"""./run: it helps, explains and refuses without making .venv; and installs only what is locked."""
 
 import ast
+import hashlib
+import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any  # the names of a program that is run, not imported
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_THAT_GETS_A_SENTENCE = (3, 6)
+BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
+UV = shutil.which("uv") or shutil.which(Path(sys.executable).with_name("uv"))
+WRONG = "0" * 64
+
+needs_uv = pytest.mark.skipif(UV is None, reason="needs uv")
+needs_pip = pytest.mark.skipif(
+    subprocess.run([BASE_PYTHON, "-m", "pip", "--version"], capture_output=True).returncode != 0,
+    reason="needs a Python with pip",
+)
+
+# It answers, notes how it was called and with what settings, and then fails.
+STRANGE_UV = """\
+#!python
+import json, os, sys
+if "--version" not in sys.argv:
+    settings = {name: value for name, value in os.environ.items() if name[:3] == "UV_"}
+    with open(os.environ["NOTES"], "w") as notes:
+        json.dump({"arguments": sys.argv[1:], "settings": settings}, notes)
+    sys.exit("strange uv was here")
+"""
 
 
 @pytest.fixture
@@ -87,3 +112,164 @@ def test_a_failed_set_up_says_what_to_do_on_standard_error_only(checkout: Path) 
     assert failed.stdout == ""
     assert "start again" in failed.stderr
     assert not (checkout / ".venv" / "deniable-stamp").exists()
+
+
+# What is installed: a shelf of two small wheels stands for the index
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    return folder
+
+
+def test_uv_is_locked_with_hashes_and_can_be_left_out() -> None:
+    text, uv = (ROOT / "requirements.lock").read_text("utf-8"), run_itself()["UV_IN_LOCK"]
+    assert len(uv.findall(text)) == 1
+    own, rest = uv.search(text)[0], uv.sub("", text)
+    assert own.count("==") == 1
+    assert own.count("--hash=sha256:") > 10  # a wheel for each of many systems
+    assert sorted((own + rest).splitlines()) == sorted(text.splitlines())
+    assert rest.count("==") == text.count("==") - 1
+
+
+@needs_uv
+@pytest.mark.parametrize("right", [True, False])
+def test_uv_installs_what_has_the_locked_hash_only(
+    checkout: Path, shelf: Path, right: bool
+) -> None:
+    true_hash = wheel(shelf, "sample")
+    lock(checkout, {"sample": true_hash if right else WRONG})
+    (checkout / "bin").mkdir()
+    (checkout / "bin" / "uv").symlink_to(str(UV))
+    settings = {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(shelf), "PIP_FIND_LINKS": ""}
+    done = set_up(checkout, PATH=str(checkout / "bin"), **settings)
+    assert installed(checkout, "sample") == right, done.stderr
+    assert ("ash mismatch" in done.stderr) != right
+
+
+@needs_pip
+@pytest.mark.parametrize("right", [True, False])
+def test_pip_installs_what_has_the_locked_hash_only(
+    checkout: Path, shelf: Path, right: bool
+) -> None:
+    true_hash = wheel(shelf, "sample")
+    lock(checkout, {"sample": true_hash if right else WRONG})
+    foreign = checkout / "bin" / "uv"
+    foreign.parent.mkdir()
+    foreign.write_bytes(b"\x7fELF of another system")
+    foreign.chmod(0o755)
+    done = set_up(checkout, PATH=str(foreign.parent), PIP_FIND_LINKS=str(shelf))
+    assert "going on with pip" in done.stderr
+    assert installed(checkout, "sample") == right, done.stderr
+    assert ("DO NOT MATCH THE HASHES" in done.stderr) != right
+
+
+@needs_pip
+@pytest.mark.slow
+def test_the_locked_uv_is_fetched_and_told_what_pip_is_told(checkout: Path, shelf: Path) -> None:
+    lock(checkout, {"sample": wheel(shelf, "sample"), "uv": wheel(shelf, "uv", STRANGE_UV)})
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / "left-over").touch()  # of a start that was killed
+    done = set_up(
+        checkout, PIP_FIND_LINKS=str(shelf), PIP_TRUSTED_HOST="a.invalid", UV_NO_INDEX="true"
+    )
+    noted = json.loads((checkout / "notes").read_text("utf-8"))
+    assert noted["arguments"][:2] == ["pip", "install"]
+    assert "--require-hashes" in noted["arguments"]
+    assert noted["settings"]["UV_FIND_LINKS"] == str(shelf)
+    assert noted["settings"]["UV_INSECURE_HOST"] == "a.invalid"
+    assert noted["settings"]["UV_NO_INDEX"] == "true", "what the user told uv goes first"
+
+    # It failed: that is shown, and pip has installed the rest into an empty .venv.
+    assert "strange uv was here" in done.stderr
+    assert installed(checkout, "sample"), done.stderr
+    assert not (checkout / ".venv" / "bin" / "uv").exists()
+    assert not (checkout / ".venv" / "left-over").exists()
+
+
+@needs_pip
+@pytest.mark.slow
+def test_a_uv_with_another_hash_is_never_started(checkout: Path, shelf: Path) -> None:
+    wheel(shelf, "uv", STRANGE_UV)
+    lock(checkout, {"sample": wheel(shelf, "sample"), "uv": WRONG})
+    done = set_up(checkout, PIP_FIND_LINKS=str(shelf))
+    assert not (checkout / "notes").exists()
+    assert done.stderr.count("not possible with uv here; going on with pip") == 1
+    assert installed(checkout, "sample"), done.stderr
+
+
+def test_settings_of_pip_in_the_words_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith("UV_") or name in ("SSL_CERT_FILE", "ALL_PROXY"):
+            monkeypatch.delenv(name)
+    listed = r"""
+WARNING: something else
+:env:.index-url='https://second.invalid/simple'
+:env:.no-color='1'
+global.extra-index-url='\nhttps://a.invalid/simple\nhttps://b.invalid/simple'
+global.index-url='https://first.invalid/simple'
+global.find-links=''
+global.cert='/some folder/ca.pem'
+install.find-links="/it's /there"
+install.trusted-host='c.invalid d.invalid'
+download.proxy='http://nobody.invalid'
+"""
+    in_words_of_uv = run_itself()["in_words_of_uv"]
+    told = {
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_DEFAULT_INDEX": "https://second.invalid/simple",
+        "UV_INDEX": "https://a.invalid/simple https://b.invalid/simple",
+        "UV_FIND_LINKS": "/it's,/there",
+        "UV_INSECURE_HOST": "c.invalid d.invalid",
+        "SSL_CERT_FILE": "/some folder/ca.pem",
+    }
+    assert in_words_of_uv(listed) == told
+    monkeypatch.setenv("UV_INDEX", "https://mine.invalid/simple")
+    del told["UV_INDEX"]
+    assert in_words_of_uv(listed) == told
+
+
+def run_itself() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "run"))
+
+
+def wheel(shelf: Path, name: str, script: str = "") -> str:
+    """Puts a small package on the shelf, with a command of its name if asked; its hash."""
+    about = f"{name}-1.0.dist-info"
+    contents = {
+        f"{name}/__init__.py": "",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if script:
+        contents[f"{name}-1.0.data/scripts/{name}"] = script
+    contents[f"{about}/RECORD"] = "".join(f"{path},,\n" for path in [*contents, f"{about}/RECORD"])
+    file = shelf / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, text in contents.items():
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = (0o100755 if "/scripts/" in path else 0o100644) << 16
+            archive.writestr(entry, text)
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def lock(checkout: Path, hashes: dict[str, str]) -> None:
+    lines = [f"{name}==1.0 \\\n    --hash=sha256:{each}\n" for name, each in hashes.items()]
+    (checkout / "requirements.lock").write_text("".join(lines), "utf-8")
+
+
+def set_up(checkout: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """./run setup without network, uv and the user's settings; no hatchling, so its end fails."""
+    own = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
+    own.pop("SSL_CERT_FILE", None)
+    own |= {"PATH": str(checkout / "nothing"), "NOTES": str(checkout / "notes")}
+    own |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+    own |= {"UV_CACHE_DIR": str(checkout / "cache")} | environment
+    command = [BASE_PYTHON, checkout / "run", "setup"]
+    return subprocess.run(command, env=own, capture_output=True, text=True, timeout=120)
+
+
+def installed(checkout: Path, name: str) -> bool:
+    return any(checkout.glob(f".venv/lib/python*/site-packages/{name}/__init__.py"))

@@ -16,10 +16,10 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_demo_in_json_says_what_programs_rely_on() -> None:
     started = time.monotonic()
-    done = demo("--people", "3000", "--exit", "--json")
+    done = demo("--people", "1000", "--exit", "--json")
     report = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
-    assert report["people"] == 3000
+    assert report["people"] == 1000
     assert 0 < report["seconds"] <= time.monotonic() - started
     assert report["url"].startswith("http://127.0.0.1:")
     assert {name: len(rows) for name, rows in report["questions"].items()} == {
@@ -37,15 +37,15 @@ def test_the_demo_in_json_says_what_programs_rely_on() -> None:
             "standard_error",
             "reports",
         }
-        assert row["reports"] == 3000
+        assert row["reports"] == 1000
         assert abs(row["estimate"] - row["truth"]) < 7 * row["standard_error"]  # 1 in 4e11
 
 
 def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
-    done = demo("--people", "250", "--exit")
+    done = demo("--people", "100", "--exit")
     assert done.returncode == 0, done.stderr
     assert "changes the odds about anyone at most 7.4 times (ε 2)" in done.stdout
-    assert "250 of 250" in done.stderr
+    assert "100 of 100" in done.stderr
 
 
 @pytest.mark.parametrize("people", ["0", "-5", "100000000"])
