@@ -167,7 +167,7 @@ def test_pip_installs_what_has_the_locked_hash_only(
 
 
 @needs_pip
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_locked_uv_is_fetched_and_told_what_pip_is_told(checkout: Path, shelf: Path) -> None:
     lock(checkout, {"sample": wheel(shelf, "sample"), "uv": wheel(shelf, "uv", STRANGE_UV)})
     (checkout / ".venv").mkdir()
@@ -190,7 +190,7 @@ def test_the_locked_uv_is_fetched_and_told_what_pip_is_told(checkout: Path, shel
 
 
 @needs_pip
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_uv_with_another_hash_is_never_started(checkout: Path, shelf: Path) -> None:
     wheel(shelf, "uv", STRANGE_UV)
     lock(checkout, {"sample": wheel(shelf, "sample"), "uv": WRONG})

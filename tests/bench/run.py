@@ -1,7 +1,7 @@
 """Measure, each thing beside a baseline in the same run, and say where a limit is exceeded.
 
     ./run bench            what takes seconds
-    ./run bench --long     also what takes minutes
+    ./run bench --long     also what takes minutes, and first the long tests
     ./run bench --only W   only measurements with W in their name
 
 Numbers of this machine are noisy; ratios are what to read. Each figure is the best of several
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="only names with this word")
     chosen = parser.parse_args()
     names = tuple(name for name in SHORT + (LONG if chosen.long else ()) if chosen.only in name)
+    if chosen.long and not chosen.only:
+        subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "long"], check=True)
     exceeded = 0
     for measurement in measurements(names):
         print(measurement.line(), flush=True)

@@ -17,7 +17,7 @@ from deniable.shared.shapes.number_table import NumberTable
 from deniable.shared.shapes.support import SupportDesign
 from deniable.shared.thresholds import ONE
 
-EPSILONS = ("0.01", "0.1", "0.5", "1", "1.386294361", "2", "4", "8", "16", "20")
+EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 
 
 def small_mechanisms() -> Iterator[Mechanism]:

@@ -70,7 +70,7 @@ def test_nothing_to_do_is_zero() -> None:
     assert map_merge(shout, "", join, "zero", "pool") == "zero"
 
 
-@pytest.mark.parametrize("where", WHERE[1:])
+@pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_a_worker_killed_in_the_middle_changes_nothing(where: str, tmp_path: Path) -> None:
     items = [(str(tmp_path), item) for item in "abcdefghij"]
     assert map_merge(die_once, items, str.__add__, "", where) == "ABCDEFGHIJ"
@@ -91,6 +91,7 @@ def test_an_error_of_the_function_is_the_caller_s(where: str) -> None:
         map_merge(fail, "a", join, "", where)
 
 
+@pytest.mark.long
 def test_workers_of_our_own_cluster_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the kernel saw it when the worker started: what is set later does not count. And this
     process keeps its own environment."""

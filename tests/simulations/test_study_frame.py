@@ -116,7 +116,7 @@ def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) 
 
 def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
     arguments = ["simulate", "minimax", "--moments", "2", "--epsilon", "1", "--on", "local"]
-    arguments += ["--users", "1e7,1e8,1e9", "--repetitions", "200000"]
+    arguments += ["--users", "1e7,1e8,1e9", "--repetitions", "60000"]
     journal = tmp_path / "stopped" / "cells.jsonl"
     with subprocess.Popen(
         [*COMMAND, *arguments, "--out", str(journal.parent)], stderr=subprocess.PIPE

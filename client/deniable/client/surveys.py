@@ -132,6 +132,7 @@ class Surveys(ForkAware):
     # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
 
     def _fetch(self) -> bool:
+        _load_libraries()
         with self._lock:
             if time.monotonic() < self._pause_until:
                 return False
@@ -167,6 +168,12 @@ class Surveys(ForkAware):
             )
             if time.monotonic() >= self._pause_until:
                 self._pause_until = time.monotonic() + pause
+
+
+def _load_libraries() -> None:
+    """In the caller's time, once: the two seconds after it are for the network alone."""
+    import requests  # noqa: F401
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
 
 
 class _Flight:

@@ -21,7 +21,10 @@ from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.shared.questions import Number
 from deniable.shared.shapes.number_table import NumberTable
 
-METHOD = "Clopper-Pearson carried to many values, through the randomization"
+METHOD = (
+    "Clopper-Pearson carried to many values (Gaffke), through the randomization; "
+    "with more than two symbols its coverage is measured, not proved"
+)
 
 
 def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
