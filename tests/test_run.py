@@ -135,6 +135,7 @@ def test_uv_is_locked_with_hashes_and_can_be_left_out() -> None:
 
 
 @needs_uv
+@pytest.mark.long
 @pytest.mark.parametrize("right", [True, False])
 def test_uv_installs_what_has_the_locked_hash_only(
     checkout: Path, shelf: Path, right: bool
@@ -150,6 +151,7 @@ def test_uv_installs_what_has_the_locked_hash_only(
 
 
 @needs_pip
+@pytest.mark.long
 @pytest.mark.parametrize("right", [True, False])
 def test_pip_installs_what_has_the_locked_hash_only(
     checkout: Path, shelf: Path, right: bool
