@@ -42,7 +42,7 @@ def measurements() -> Iterator[Measurement]:
         survey = deniable("survey", "publish", str(file), "--data", str(data))["id"]
         app = deniable("token", "create", "--role", "app", "--data", str(data))["token"]
         with running_server(data) as server:
-            for reports, limit in ((1, 6), (1_000, 8)):
+            for reports, limit in ((1, 8), (1_000, 8)):
                 yield compare(
                     f"{CONNECTIONS} connections upload durable envelopes of {reports:,}",
                     partial(load, server, upload(survey, reports, app)),

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
 
 from deniable.shared.errors import DeniableError, Refused
 from deniable.shared.verb import Verb
@@ -31,9 +33,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def find_verbs() -> dict[str, Verb]:
     """Every verb of every installed part, by name."""
-    from importlib.metadata import entry_points
+    places = (place.partition(":") for place in _entry_points())
+    parts = (getattr(import_module(module), name) for module, _, name in places)
+    return {verb.name: verb for verbs in parts for verb in verbs}
 
-    return {verb.name: verb for point in entry_points(group=GROUP) for verb in point.load()}
+
+def _entry_points() -> Iterator[str]:
+    """`module:name` of each entry in the group, from the files that installers write. Reading them
+    here takes 2 ms; `importlib.metadata` takes 70 ms to load, half of what `--help` may take."""
+    for folder in dict.fromkeys(sys.path):
+        for path in Path(folder).glob("*.dist-info/entry_points.txt"):
+            section = ""
+            with path.open(encoding="utf-8") as file:
+                for line in map(str.strip, file):
+                    if line.startswith("["):
+                        section = line.strip("[]")
+                    elif section == GROUP and "=" in line:
+                        yield line.partition("=")[2].strip()
 
 
 def _parser(verbs: dict[str, Verb]) -> argparse.ArgumentParser:
