@@ -24,10 +24,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from deniable.server.estimation.bounded_mean import at_pole, interval
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import LocalLaplace, OneBitMean
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
 from tests.bench.measure import Measurement
 
 Array = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
-from deniable.shared.survey import parse_toml
+from deniable.shared.survey.document import parse_toml
 from deniable.simulations.demo.running import Running, deniable, running_server
 from tests.bench.measure import Measurement, compare
 

@@ -16,16 +16,16 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanism import Mechanism
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
     OneBitMean,
     RandomizedResponse,
     Unary,
 )
-from deniable.shared.randomness import kernel_draw
+from deniable.shared.privacy.randomness import kernel_draw
 from deniable.simulations.population import drawn, fixed, whole_people
 from tests.bench.measure import Measurement, seconds
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from os import urandom
 from typing import TypeVar
 
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     OneBitMean,
     RandomizedResponse,
     Unary,
     number_mechanism,
 )
-from deniable.shared.randomness import Draw, kernel_draw
+from deniable.shared.privacy.randomness import Draw, kernel_draw
 from tests.bench.measure import Measurement, compare
 
 CALLS = 20_000

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deniable.server.tally import tally
+from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, parse_envelopes
-from deniable.shared.survey import Survey, parse_toml
+from deniable.shared.survey.document import Survey, parse_toml
 from tests.bench.measure import Measurement, compare
 
 REPORTS = 10_000

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from deniable.client import Client, Policy
-from deniable.shared.randomness import kernel_draw
+from deniable.shared.privacy.randomness import kernel_draw
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.shared.signing import public_hex
+from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, MEMORY, Clock, QuietServer, Script, handler
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deniable.shared.envelope import parse_envelopes
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import parse_toml, render_document, survey_id
+from deniable.shared.survey.document import parse_toml, render_document, survey_id
+from deniable.shared.survey.signing import public_hex, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))

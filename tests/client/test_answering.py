@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Outcome, Policy
-from deniable.client.state import DATABASE
+from deniable.client.state.connection import DATABASE
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidAnswer, InvalidPolicy
-from deniable.shared.signing import public_hex
-from deniable.shared.survey import parse_document
+from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,

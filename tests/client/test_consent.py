@@ -11,8 +11,8 @@ import pytest
 
 from deniable.client import Policy
 from deniable.client.sent import read_record
-from deniable.client.state import DATABASE
-from deniable.shared.signing import public_hex
+from deniable.client.state.connection import DATABASE
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, Answer, Clock, Script, bit, document, eventually
 
@@ -49,7 +49,7 @@ def test_withdrawing_deletes_what_was_not_sent(
 def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.PATIENCE", 0.2)
+    monkeypatch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
     script.always = Answer(503)
     client = client_of()
     client.answer("app-health", crashed=True)

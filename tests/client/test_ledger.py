@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
+from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.sent import read_record
-from deniable.client.transport import Reply, Unreachable
-from deniable.shared.randomness import kernel_draw
-from deniable.shared.signing import public_hex
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, MEMORY, TODAY, Clock, bit, document, entry
 
 SURVEYS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.state import DATABASE, MARKER
+from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import InvalidAnswer
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, Answer, Clock, Script, document

@@ -12,9 +12,9 @@ import pytest
 
 from deniable.client.odds import said
 from deniable.client.sent import as_json, as_text, read_record
-from deniable.shared.mechanisms import MECHANISMS
-from deniable.shared.survey import parse_document
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.mechanisms import MECHANISMS
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_document
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, Answer, Script, bit, document
 

@@ -13,9 +13,9 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client.sent import read_record
-from deniable.client.state import DATABASE, MARKER
+from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.signing import public_hex
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import KEY, Answer, Clock, Script, bit, document
 
@@ -170,7 +170,7 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
 def test_a_database_locked_by_another_means_no_report(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.PATIENCE", 0.2)
+    monkeypatch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     client = client_of(consent=False, policy=POLICY)

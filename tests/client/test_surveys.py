@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from deniable.client import Policy
-from deniable.client.state import DATABASE
-from deniable.shared.signing import public_hex
+from deniable.client.state.connection import DATABASE
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import outbox
-from deniable.client.delivery import MOST_RETRY_AFTER, fate_of, retry_after_seconds
+from deniable.client.net.delivery import MOST_RETRY_AFTER, fate_of, retry_after_seconds
+from deniable.client.net.transport import Reply
 from deniable.client.sent import read_record
-from deniable.client.transport import Reply
+from deniable.client.state import outbox
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ACCEPTED,
@@ -225,7 +225,7 @@ def test_a_thread_that_died_is_replaced(
     script.publish(document())
     client = client_of()
     with monkeypatch.context() as patch:
-        patch.setattr("deniable.client.uploader.fate_of", lambda _: 1 / 0)
+        patch.setattr("deniable.client.net.uploader.fate_of", lambda _: 1 / 0)
         assert client.answer("app-health", **ANSWERS).status == "queued"
         eventually(lambda: client._uploader._thread is None and script.posts)
     assert client.flush(5) == 0

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import Client, Policy, surveys
-from deniable.client.transport import HttpTransport, Unreachable, checked_address
+from deniable.client import Client, Policy
+from deniable.client.net import surveys
+from deniable.client.net.transport import HttpTransport, Unreachable, checked_address
 from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidPolicy
 from tests.client.conftest import MakeClient

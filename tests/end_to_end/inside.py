@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from deniable.server.access import new_token
 from deniable.server.app import create_app
-from deniable.server.parts import EXTENSION
+from deniable.server.http.auth import new_token
+from deniable.server.http.context import EXTENSION
+from deniable.server.intake.writer import Writer
 from deniable.server.store import Store
-from deniable.server.writer import Writer
 from deniable.shared.envelope import CONTENT_TYPE
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import survey_id
+from deniable.shared.survey.document import survey_id
+from deniable.shared.survey.signing import public_hex, sign
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "deniable.shared.command", "demo"]
+COMMAND = [sys.executable, "-m", "deniable.shared.cli.command", "demo"]
 
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:

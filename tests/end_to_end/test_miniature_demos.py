@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.shared.envelope import Envelope, encode_report
-from deniable.shared.survey import Survey, parse_toml, render_document
+from deniable.shared.survey.document import Survey, parse_toml, render_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from tests.end_to_end.inside import Inside, inside
 

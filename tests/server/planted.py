@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Sequence
 
-from deniable.server import commit
+from deniable.server.intake import commit
+from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import Recording, Upload
-from deniable.server.writer import Writer, _Request
-from deniable.shared.command import main
+from deniable.shared.cli.command import main
 
 honest_commit = Writer._commit
 

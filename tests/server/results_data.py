@@ -10,11 +10,11 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deniable.server.store import PublishedSurvey, Store
-from deniable.shared.questions import Number, Question
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import parse_toml, render_document
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_toml, render_document
+from deniable.shared.survey.questions import Number, Question
+from deniable.shared.survey.signing import public_hex, sign
 
 NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)
 FIRST_ROUND = 683  # December 2026

@@ -10,10 +10,10 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from deniable.server.access import COOKIE
 from deniable.server.app import create_app
+from deniable.server.http.auth import COOKIE
+from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
-from deniable.server.writer import Writer
 from tests.server.results_data import (
     FIRST_ROUND,
     NOW,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from deniable.server.openapi import document
+from deniable.server.http.openapi import document
 from deniable.server.store import PublishedSurvey
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import parse_document, render_document, survey_id
+from deniable.shared.survey.document import parse_document, render_document, survey_id
+from deniable.shared.survey.signing import public_hex, sign
 from tests.server.world import JSON, KEY, PROBLEM, PUBLIC, World, envelope, mixed, survey
 
 
@@ -209,7 +209,7 @@ def test_a_store_that_cannot_be_written_is_not_ready(
 
 
 def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deniable.server.operations.LEAST_FREE_BYTES", 2**62)
+    monkeypatch.setattr("deniable.server.http.operations.LEAST_FREE_BYTES", 2**62)
     assert "make room" in here.client.get("/readyz").json["detail"]
 
 
@@ -244,7 +244,7 @@ def test_a_mistake_of_ours_says_nothing_of_the_request(
     def mistake(*_: object) -> None:
         raise RuntimeError("secret 5ca1ab1e")
 
-    monkeypatch.setattr("deniable.server.ingest.judge", mistake)
+    monkeypatch.setattr("deniable.server.http.envelopes.judge", mistake)
     asked = here.publish(survey())
     answer = here.send(envelope(asked, 1))
     assert (answer.status_code, answer.content_type) == (500, PROBLEM)

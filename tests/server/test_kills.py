@@ -21,11 +21,11 @@ from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from deniable.server.access import new_token
+from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
-from deniable.shared.rounds import round_of
-from deniable.shared.survey import Survey
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.periods import round_of
 from tests.server.world import (
     choice,
     envelope,

@@ -11,10 +11,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.app import create_app
-from deniable.server.estimation import survey_results
+from deniable.server.intake.writer import Writer
+from deniable.server.results import survey_results
 from deniable.server.store import PublishedSurvey, Store
-from deniable.server.writer import Writer
-from deniable.shared.command import main
+from deniable.shared.cli.command import main
 from deniable.shared.errors import Refused
 from tests.server.results_data import FIRST_ROUND, NOW, SURVEY, fill, publish, record
 

@@ -171,9 +171,9 @@ def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
 def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(here: World) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.publishing import publish
+    from deniable.server.surveys.publishing import publish
     from deniable.shared.errors import UntrustedSurvey
-    from deniable.shared.signing import public_hex, sign
+    from deniable.shared.survey.signing import public_hex, sign
 
     first = published(here.store, survey())
     other = Ed25519PrivateKey.generate()

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from deniable.server.tally import FEW, ROWS, check, tally
+from deniable.server.intake.tally import FEW, ROWS, check, tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.survey import Survey
+from deniable.shared.survey.document import Survey
 from tests.server.world import BIT, NUMBER, choice, expected_cells, mixed, survey, symbols
 
 SURVEYS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deniable.shared.command import main
-from deniable.shared.survey import parse_document, survey_id
+from deniable.shared.cli.command import main
+from deniable.shared.survey.document import parse_document, survey_id
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server import retention
-from deniable.server import writer as writing
-from deniable.server.commit import Verdict
+from deniable.server.intake import retention
+from deniable.server.intake import writer as writing
+from deniable.server.intake.commit import Verdict
+from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, Recording, Store, StoreLost, Upload
-from deniable.server.writer import Unavailable, Writer
 from deniable.shared.errors import StoreUnusable
 from tests.server.world import (
     DECEMBER,

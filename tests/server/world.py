@@ -18,15 +18,15 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask import Flask
 
-from deniable.server.access import new_token
 from deniable.server.app import create_app
-from deniable.server.publishing import publish
+from deniable.server.http.auth import new_token
+from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
-from deniable.server.writer import Writer
+from deniable.server.surveys.publishing import publish
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
-from deniable.shared.questions import Question
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import Survey, parse_toml, render_document
+from deniable.shared.survey.document import Survey, parse_toml, render_document
+from deniable.shared.survey.questions import Question
+from deniable.shared.survey.signing import public_hex, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = public_hex(KEY)
@@ -221,7 +221,7 @@ class Server:
 DENIABLE = [
     sys.executable,
     "-c",
-    "from deniable.shared.command import main; raise SystemExit(main())",
+    "from deniable.shared.cli.command import main; raise SystemExit(main())",
 ]
 
 

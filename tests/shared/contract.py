@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanism import Mechanism
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import (
     MECHANISMS,
     RandomizedResponse,
     choice_mechanism,
     number_mechanism,
 )
-from deniable.shared.mechanisms.unary import Unary
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.mechanisms.unary import Unary
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from deniable.shared import command
+from deniable.shared.cli import command
+from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused, WrongUse
-from deniable.shared.verb import Verb
 
 DENIABLE = str(Path(sys.executable).with_name("deniable"))
 
@@ -54,7 +54,7 @@ def test_a_missing_library_is_answered_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verb = verb_that_raises(ModuleNotFoundError("No module named 'flask'", name="flask"))
-    verb.run.__module__ = "deniable.server.verbs"
+    verb.run.__module__ = "deniable.server.cli.verbs"
     monkeypatch.setattr(command, "find_verbs", lambda: {"try": verb})
     assert command.main(["try"]) == 2
     assert "flask" in (message := capsys.readouterr().err)
@@ -76,7 +76,7 @@ def test_help_and_version_answer() -> None:
 def test_help_loads_no_heavy_library() -> None:
     """So that it answers at once; the bench measures how fast."""
     code = (
-        "import sys; from deniable.shared.command import main\n"
+        "import sys; from deniable.shared.cli.command import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'scipy', 'flask', 'requests', 'cryptography', 'sqlalchemy'}\n"

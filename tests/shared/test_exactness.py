@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.shared.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.errors import InvalidEpsilon
-from deniable.shared.randomness import kernel_draw
-from deniable.shared.thresholds import ONE, exp_interval, lie_units, within
-from deniable.shared.words import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
+from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.thresholds import ONE, exp_interval, lie_units, within
 
 billionths = st.integers(1, 20 * BILLION)
 

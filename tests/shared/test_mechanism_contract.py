@@ -9,9 +9,9 @@ from operator import mul
 import mpmath
 import pytest
 
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanism import Mechanism
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import (
     MECHANISMS,
     KRandomizedResponse,
     LocalLaplace,
@@ -20,10 +20,10 @@ from deniable.shared.mechanisms import (
     choice_mechanism,
     number_mechanism,
 )
-from deniable.shared.mechanisms.unary import Unary
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.mechanisms.unary import Unary
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 from tests.plausible import assert_implausible, assert_plausible
 from tests.shared.contract import draw_answer, exact_rows, named, scale, small_mechanisms
 

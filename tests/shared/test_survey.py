@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.shared.errors import InvalidAnswer, InvalidSurvey, UntrustedSurvey, WrongUse
-from deniable.shared.questions import Number
-from deniable.shared.randomness import kernel_draw
-from deniable.shared.rounds import first_day, round_of
-from deniable.shared.signing import create_key, load_key, public_hex, sign, verify
-from deniable.shared.survey import parse_document, parse_toml, render_document, survey_id
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
+from deniable.shared.survey.periods import first_day, round_of
+from deniable.shared.survey.questions import Number
+from deniable.shared.survey.signing import create_key, load_key, public_hex, sign, verify
 
 VECTOR: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent / "vectors" / "survey.json").read_text()

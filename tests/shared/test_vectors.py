@@ -16,14 +16,14 @@ from deniable.shared.envelope import (
     parse_envelopes,
     parse_json_envelopes,
 )
-from deniable.shared.epsilon import Epsilon
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import (
     RandomizedResponse,
     choice_mechanism,
     number_mechanism,
 )
-from deniable.shared.survey import Survey, parse_document
+from deniable.shared.survey.document import Survey, parse_document
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 

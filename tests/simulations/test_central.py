@@ -10,9 +10,9 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from deniable.shared.epsilon import Epsilon
 from deniable.shared.errors import WrongUse
-from deniable.shared.thresholds import within
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.thresholds import within
 from deniable.simulations.central import (
     Below,
     BoundedMean,

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.shared.command import main
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import RandomizedResponse, Unary
-from deniable.simulations import bit, median
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
 from deniable.simulations.central.geometric import REPLACE_ONE
-from deniable.simulations.comparison import Z95, figure, half_width
-from deniable.simulations.histogram import many_options_price
+from deniable.simulations.frame.comparison import Z95, figure, half_width
+from deniable.simulations.studies import bit, median
+from deniable.simulations.studies.histogram import many_options_price
 
 Cells = Sequence[Mapping[str, Any]]  # Any: rows of JSON
 

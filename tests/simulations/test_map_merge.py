@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deniable.shared.errors import Unfinished, WrongUse
-from deniable.shared.map_merge import map_merge
+from deniable.simulations.frame.map_merge import map_merge
 
 WHERE = ("local", "pool", "dask")
 

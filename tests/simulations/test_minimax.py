@@ -11,22 +11,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import OneBitMean, SplitSign, Ternary
-from deniable.simulations.cells import run_cells
-from deniable.simulations.minimax import STUDY
-from deniable.simulations.minimax.estimators import MODELS, Estimator, best_estimator, worst_bias
-from deniable.simulations.minimax.laws import TwoPoints, exact_risk, hardest_law, moment
-from deniable.simulations.minimax.limits import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
+from deniable.simulations.frame.cells import run_cells
+from deniable.simulations.frame.study import Row
+from deniable.simulations.studies.minimax import STUDY
+from deniable.simulations.studies.minimax.estimators import (
+    MODELS,
+    Estimator,
+    best_estimator,
+    worst_bias,
+)
+from deniable.simulations.studies.minimax.laws import TwoPoints, exact_risk, hardest_law, moment
+from deniable.simulations.studies.minimax.limits import (
     lower_bound,
     signs_locally,
     two_points_centrally,
     two_points_locally,
 )
-from deniable.simulations.minimax.measure import measured_risk, report_law
-from deniable.simulations.minimax.slopes import slopes
-from deniable.simulations.minimax.stratified import binomial_quantiles, strata
-from deniable.simulations.study import Row
+from deniable.simulations.studies.minimax.measure import measured_risk, report_law
+from deniable.simulations.studies.minimax.slopes import slopes
+from deniable.simulations.studies.minimax.stratified import binomial_quantiles, strata
 
 MOMENTS = (2.0, 3.0, 4.0, math.inf)
 EPSILONS = ("0.1", "0.5", "1", "2", "4")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from deniable.shared.command import main
-from deniable.shared.epsilon import Epsilon
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central import DiscreteLaplace
 
 SURVEY = """

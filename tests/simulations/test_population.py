@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from deniable.server.tally import tally as server_tally
+from deniable.server.intake.tally import tally as server_tally
 from deniable.shared.envelope import encode_report
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanism import Mechanism
-from deniable.shared.mechanisms import (
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
     OneBitMean,
     RandomizedResponse,
     Unary,
 )
-from deniable.shared.questions import Number, Question
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.survey import Survey, parse_toml
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.questions import Number, Question
 from deniable.simulations.central import DiscreteLaplace
 from deniable.simulations.population import (
     JOINT,

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from deniable.shared.command import main
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import RandomizedResponse
-from deniable.simulations.repetition import SCHEMES, Scheme
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.simulations.studies.repetition import SCHEMES, Scheme
 from tests.plausible import assert_implausible, assert_plausible
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.shared.command import main
-from deniable.simulations.cells import cell_generator, run_cells
-from deniable.simulations.journal import Journal
-from deniable.simulations.output import csv_bytes
-from deniable.simulations.studies import load
+from deniable.shared.cli.command import main
+from deniable.simulations.frame.cells import cell_generator, run_cells
+from deniable.simulations.frame.journal import Journal
+from deniable.simulations.frame.output import csv_bytes
+from deniable.simulations.frame.registry import load
 
 COMMAND = [
     sys.executable,
     "-c",
-    "from deniable.shared.command import main; raise SystemExit(main())",
+    "from deniable.shared.cli.command import main; raise SystemExit(main())",
 ]
 FEW = ["--moments", "2,inf", "--epsilon", "1", "--users", "1e2,1e4", "--repetitions", "1000"]
 

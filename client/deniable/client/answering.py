@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client import history, outbox
 from deniable.client.consent import Withdrawal, is_given, switched_off
-from deniable.client.keys import destroy_keys, survey_key
-from deniable.client.ledger import read_ledger, write_charge
+from deniable.client.net.surveys import Found, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import State, count_charges
-from deniable.client.surveys import Found, Surveys
-from deniable.shared.epsilon import decimal_text
-from deniable.shared.randomness import Draw
-from deniable.shared.rounds import round_of
+from deniable.client.state import history, outbox
+from deniable.client.state.connection import State, count_charges
+from deniable.client.state.keys import destroy_keys, survey_key
+from deniable.client.state.ledger import read_ledger, write_charge
+from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.survey.periods import round_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

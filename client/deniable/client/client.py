@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from deniable.client import outbox
 from deniable.client.answering import Answering
+from deniable.client.at_exit import flush_at_exit, stay
 from deniable.client.consent import Withdrawal
-from deniable.client.leaving import flush_at_exit, stay
+from deniable.client.net.surveys import Surveys
+from deniable.client.net.transport import HttpTransport, Transport, checked_address
+from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import State, StateBusy, write_setting
-from deniable.client.surveys import Surveys
-from deniable.client.transport import HttpTransport, Transport, checked_address
-from deniable.client.uploader import Uploader
+from deniable.client.state import outbox
+from deniable.client.state.connection import State, StateBusy, write_setting
 from deniable.shared.errors import InvalidPolicy, StoreUnusable
-from deniable.shared.randomness import Draw, kernel_draw
+from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 

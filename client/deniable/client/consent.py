@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deniable.client.state import read_setting
+from deniable.client.state.connection import read_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deniable.client.history import Said
-from deniable.shared.questions import Choice, Question
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.thresholds import ONE
+from deniable.client.state.history import Said
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.questions import Choice, Question
 
 MOST_TEXT = 200
 

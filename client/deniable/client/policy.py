@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.shared.epsilon import parse_billionths
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
+from deniable.shared.privacy.epsilon import parse_billionths
 
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deniable.client import outbox
 from deniable.client.consent import is_given, switched_off
-from deniable.client.history import Entry, entries
-from deniable.client.ledger import Ledger, read_ledger
-from deniable.client.state import State
-from deniable.shared.epsilon import decimal_text
+from deniable.client.state import outbox
+from deniable.client.state.connection import State
+from deniable.client.state.history import Entry, entries
+from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.shared.privacy.epsilon import decimal_text
 
 VERDICTS = {
     "waiting": "waits to be sent",

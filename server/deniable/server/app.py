@@ -10,14 +10,17 @@ from typing import cast
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from deniable.server import admin, dashboard, ingest, operations, results
-from deniable.server.bodies import BadRequest
-from deniable.server.catalogue import Catalogue
-from deniable.server.metrics import Metrics
-from deniable.server.parts import EXTENSION, Parts
-from deniable.server.problems import problem
+from deniable.server.http import envelopes as ingest
+from deniable.server.http import operations, results
+from deniable.server.http import surveys as admin
+from deniable.server.http.bodies import BadRequest
+from deniable.server.http.context import EXTENSION, Parts
+from deniable.server.http.problems import problem
+from deniable.server.intake.metrics import Metrics
+from deniable.server.intake.writer import Writer
+from deniable.server.pages import dashboard
 from deniable.server.store import Store
-from deniable.server.writer import Writer
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import StoreUnusable
 
@@ -36,7 +39,7 @@ def create_app(
     store: Store, writer: Writer, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Flask:
     """The application; whoever calls it starts and stops the writer."""
-    app = Flask(__name__)
+    app = Flask("deniable.server.pages")  # its templates and static files
     # One more than may come: the framework stops at its limit in silence, `read_body` does not.
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it

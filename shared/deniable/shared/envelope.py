@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.questions import Question
-from deniable.shared.survey import Survey
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
 
 MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")

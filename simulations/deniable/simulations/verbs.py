@@ -1,8 +1,8 @@
 """The verbs that this part brings to the `deniable` command."""
 
-from deniable.shared.verb import Verb
-from deniable.simulations.command import add_arguments, simulate
+from deniable.shared.cli.verb import Verb
 from deniable.simulations.demo.verb import DEMO
+from deniable.simulations.frame.command import add_arguments, simulate
 
 VERBS: tuple[Verb, ...] = (
     DEMO,

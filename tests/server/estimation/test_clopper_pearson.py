@@ -10,10 +10,10 @@ from scipy.stats import binom
 
 from deniable.server.estimation.clopper_pearson import LARGE, OUTWARD, beta_quantile, limits
 from deniable.server.estimation.shares import shares
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 
 EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
 PEOPLE = (50, 200, 1_000, 10_000)

@@ -11,11 +11,11 @@ from deniable.server.estimation import bounded_mean, estimates
 from deniable.server.estimation.bounded_mean import at_pole, interval
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.means import unbiased_position
-from deniable.shared.epsilon import Epsilon
-from deniable.shared.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
-from deniable.shared.questions import Number
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.questions import Number
 from tests.bench.coverage import Cell, beyond, draw_counts, measure, populations, table_of
 from tests.plausible import assert_implausible, assert_plausible
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.shared.questions import Number
-from deniable.shared.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.survey.questions import Number
 
 METHOD = (
     "Clopper-Pearson carried to many values (Gaffke), through the randomization; "

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from deniable.server.estimation import means
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.shared.questions import Bit, Number, Question
+from deniable.shared.survey.questions import Bit, Number, Question
 
 METHODS = {
     "bit": share_estimates.METHOD,

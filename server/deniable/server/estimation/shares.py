@@ -21,8 +21,8 @@ import numpy.typing as npt
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.consistent import nearest_shares
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
 Rate = TypeVar("Rate", Fraction, Array)

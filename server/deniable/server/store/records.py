@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from deniable.shared.survey import Survey
+from deniable.shared.survey.document import Survey
 
 Cells = npt.NDArray[np.int64]
 State = Literal["open", "closed"]

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 from deniable.server.store.records import PublishedSurvey
 from deniable.server.store.schema import keys, surveys
 from deniable.shared.errors import Refused
-from deniable.shared.survey import Survey, parse_document, survey_id
+from deniable.shared.survey.document import Survey, parse_document, survey_id
 
 _BEGINNING = re.compile(r"[0-9a-f]{6,64}")
 NAMES_SHOWN = 10

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from deniable.shared.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.exact import Below
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deniable.shared.epsilon import Epsilon
 from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.exact import Below, bernoulli_exp
 
 

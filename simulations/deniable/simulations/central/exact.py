@@ -9,7 +9,7 @@ algorithm 1 (the coin of chance e^-x).
 
 from collections.abc import Callable
 
-from deniable.shared.randomness import Draw, kernel_draw
+from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 Below = Callable[[int], int]
 

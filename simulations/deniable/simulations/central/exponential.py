@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from deniable.shared.epsilon import BILLION, Epsilon
 from deniable.shared.errors import WrongUse
-from deniable.shared.thresholds import ONE, PROOF_PRECISION, exp_interval
+from deniable.shared.privacy.epsilon import BILLION, Epsilon
+from deniable.shared.privacy.thresholds import ONE, PROOF_PRECISION, exp_interval
 from deniable.simulations.central.exact import Below
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.shared.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.exact import Below
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from deniable.shared.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.exact import Below
 from deniable.simulations.central.exponential import ExponentialMechanism
 

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from deniable.shared.errors import Refused
-from deniable.shared.signing import public_hex, sign
-from deniable.shared.survey import Survey, parse_toml, render_document
-from deniable.shared.words import round_promise
+from deniable.shared.privacy.promises import round_promise
+from deniable.shared.survey.document import Survey, parse_toml, render_document
+from deniable.shared.survey.signing import public_hex, sign
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.play import Published, play_devices, play_together
 from deniable.simulations.demo.running import Running, running_server
-from deniable.simulations.progress import progress
+from deniable.simulations.frame.progress import progress
 
 DEVICES = 200
 SERVED_CHECKS = 200
@@ -57,9 +57,9 @@ def _publish(server: Running, data: Path) -> Published:
     notices. The signing key is forgotten at once: this survey is the only one."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.access import new_token
-    from deniable.server.publishing import publish
+    from deniable.server.http.auth import new_token
     from deniable.server.store import Store
+    from deniable.server.surveys.publishing import publish
 
     key, token, now = Ed25519PrivateKey.generate(), new_token(), datetime.now(UTC)
     survey = _survey(now.date())

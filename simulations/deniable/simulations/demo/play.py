@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from deniable.client import Client, Policy
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.errors import Refused
-from deniable.shared.randomness import kernel_draw
-from deniable.shared.survey import Survey
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.document import Survey
 from deniable.simulations.demo.crowd import Person
 
 if TYPE_CHECKING:

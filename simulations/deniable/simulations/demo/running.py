@@ -14,7 +14,7 @@ from typing import Any
 from deniable.shared.errors import StoreUnusable
 
 STOP_SECONDS = 10
-COMMAND = [sys.executable, "-m", "deniable.shared.command"]
+COMMAND = [sys.executable, "-m", "deniable.shared.cli.command"]
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
-from deniable.shared.verb import Verb
 
 MOST_PEOPLE = 10_000_000
 

@@ -20,11 +20,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.mechanism import Mechanism
-from deniable.shared.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.shapes.number_table import NumberTable
-from deniable.shared.shapes.support import SupportDesign
-from deniable.shared.thresholds import ONE
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 
 JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"

@@ -1,0 +1,28 @@
+"""The verbs that this part brings to the `deniable` command."""
+
+from argparse import ArgumentParser, Namespace
+
+from deniable.shared.cli.verb import Verb
+
+
+def _sent_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--state", required=True, metavar="DIR", help="the app's state folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _sent(chosen: Namespace) -> int:
+    import json
+
+    from deniable.client.sent import as_json, as_text, read_record
+
+    record = read_record(chosen.state)
+    if chosen.json:
+        print(json.dumps(as_json(record), ensure_ascii=False, indent=1))
+    else:
+        print("\n".join(as_text(record)))
+    return 0
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb("sent", "show what left this device, and what it can tell", _sent_arguments, _sent),
+)

@@ -1,0 +1,1 @@
+"""What the client sends and fetches: surveys come in, envelopes go out."""

@@ -1,0 +1,67 @@
+"""What a server's reply means for the envelope that was sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from deniable.client.net.transport import Reply
+
+FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
+MOST_RETRY_AFTER = 3600.0
+
+
+@dataclass(frozen=True)
+class Fate:
+    """`verdict` is None where it is worth sending again, not before `pause` seconds."""
+
+    verdict: str | None
+    detail: str = ""
+    pause: float = 0.0
+
+
+def fate_of(reply: Reply) -> Fate:
+    """Only a reply that speaks of the envelope settles it: a hotel's login page does not."""
+    if reply.status == 200:
+        return _taken_or_refused(reply.body)
+    if reply.status in FINAL:
+        return Fate("refused", f"status {reply.status}")
+    return Fate(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
+
+
+def retry_after_seconds(text: str | None) -> float:
+    """Seconds or a date, as HTTP has it; nothing longer than the ceiling, and 0 if unreadable."""
+    if text is None:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    try:
+        if text.isascii() and text.strip().isdigit():
+            seconds = float(text)
+        else:
+            seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), MOST_RETRY_AFTER)
+
+
+def _taken_or_refused(body: bytes) -> Fate:
+    unreadable = Fate(None, "a reply that does not speak of the envelope")
+    try:
+        table = json.loads(body)
+        taken, refused = _whole(table["accepted"]) + _whole(table["duplicates"]), table["refused"]
+        code = str(refused[0]["code"])[:64] if refused else ""
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return unreadable
+    if code == "early":  # our clock is ahead of the server's: that passes
+        return Fate(None, code)
+    if code:
+        return Fate("refused", code)
+    return Fate("accepted") if taken > 0 else unreadable
+
+
+def _whole(number: object) -> int:
+    if type(number) is not int:
+        raise TypeError("counts are whole numbers")
+    return number

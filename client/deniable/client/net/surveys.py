@@ -1,0 +1,189 @@
+"""Surveys: the server's whole list, fetched now and then, verified and kept.
+
+The list is the same for everyone, and asked for as a whole: the request does not tell which survey
+the app means. A survey counts only if a key of the policy has signed it, its bytes hash to its id,
+the policy's pins name it, and its probabilities, computed anew, prove to be private. All of
+that is checked again for what comes from disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from deniable.client.consent import is_given
+from deniable.client.forking import ForkAware
+from deniable.client.net.listing import Listed, from_row, read_list
+from deniable.client.net.transport import Transport, Unreachable
+from deniable.client.outcome import Outcome
+from deniable.client.policy import Policy
+from deniable.client.state.connection import State, read_setting, write_setting
+from deniable.shared.errors import DeniableError, StoreUnusable
+
+if TYPE_CHECKING:
+    from deniable.shared.survey.document import Survey
+
+FRESH_SECONDS = 3600
+FETCH_SECONDS = 2.0
+LONGEST_PAUSE = 300.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """A survey that may be answered today, as far as its own document says."""
+
+    id: str
+    survey: Survey
+
+
+class Surveys(ForkAware):
+    def __init__(
+        self, state: State, policy: Policy, transport: Transport, now: Callable[[], datetime]
+    ) -> None:
+        self._state, self._policy, self._transport, self._now = state, policy, transport, now
+        self._verified: dict[str, Survey] = {}
+        super().__init__()
+
+    def remake(self) -> None:
+        self._lock = threading.Lock()
+        self._flight: _Flight | None = None
+        self._in_vain, self._pause_until = 0, 0.0
+
+    def find(self, wanted: str, today: date) -> Found | Outcome:
+        """The newest open survey of this name, or the one of this id; else why there is none."""
+        self.same_process()
+        listed, fresh = self._kept()
+        choice = self._choose(listed, wanted, today)
+        if fresh and isinstance(choice, Found):
+            return choice
+        if self._fetch():
+            listed, fresh = self._kept()
+            choice = self._choose(listed, wanted, today)
+        self._pace(isinstance(choice, Found) and fresh)
+        if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
+            return Outcome(
+                "unavailable", "the server's surveys could not be fetched; ask again later"
+            )
+        return choice
+
+    def forget(self) -> None:
+        self._verified.clear()
+
+    # Choosing
+
+    def _choose(self, listed: list[Listed], wanted: str, today: date) -> Found | Outcome:
+        meant = [each for each in listed if wanted in (each.id, each.name)]
+        if not meant:
+            return Outcome("no-survey", f"the server lists no survey {wanted!r}")
+        sound = [(each, survey) for each in meant if (survey := self._verify(each))]
+        if not sound:
+            return Outcome(
+                "refused", meant[-1].problem or "the survey on disk was changed", meant[-1].id
+            )
+        answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
+        entry, survey = max(answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position))
+        if answerable:
+            return Found(entry.id, survey)
+        closed = (
+            "was closed by its owner"
+            if entry.state != "open"
+            else (f"is open from {survey.opens} to {survey.closes}")
+        )
+        return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
+
+    def _verify(self, listed: Listed) -> Survey | None:
+        """Once in each process, as the policy does not change; None: a survey not to answer."""
+        if listed.document is None:
+            return None
+        if listed.id not in self._verified:
+            try:
+                self._verified[listed.id] = listed.verified(self._policy)
+            except DeniableError:
+                return None  # it is not as it was verified: fetched again
+        return self._verified[listed.id]
+
+    # Keeping
+
+    def _kept(self) -> tuple[list[Listed], bool]:
+        """The list on disk, and whether it is fresh. One made for another policy counts as none."""
+        with self._state.transaction() as db:
+            when, _, policy = (read_setting(db, "fetched") or "").partition(" ")
+            if policy != self._policy.fingerprint:
+                return [], False
+            rows = db.execute("SELECT * FROM surveys ORDER BY listed").fetchall()
+        try:
+            age = self._now().timestamp() - int(when)
+            return [from_row(row) for row in rows], 0 <= age < FRESH_SECONDS
+        except ValueError:  # it is only a copy: fetched again
+            return [], False
+
+    def _keep(self, listed: list[Listed]) -> None:
+        with self._state.transaction() as db:
+            if is_given(db):
+                _replace(db, listed)
+                when = int(self._now().timestamp())
+                write_setting(db, "fetched", f"{when} {self._policy.fingerprint}")
+
+    # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
+
+    def _fetch(self) -> bool:
+        _load_libraries()
+        with self._lock:
+            if time.monotonic() < self._pause_until:
+                return False
+            if self._flight is None or self._flight.done.is_set():
+                self._flight = _Flight()
+                try:
+                    threading.Thread(
+                        target=self._fly, args=(self._flight,), name="deniable-surveys", daemon=True
+                    ).start()
+                except RuntimeError:  # the interpreter is ending
+                    self._flight.done.set()
+            flight = self._flight
+        flight.done.wait(FETCH_SECONDS)
+        return flight.well
+
+    def _fly(self, flight: _Flight) -> None:
+        try:
+            reply = self._transport.request("GET", "/v1/surveys", None, None, FETCH_SECONDS)
+            listed = read_list(reply, self._policy)
+            self._keep(listed)
+            flight.well = True
+        except (Unreachable, StoreUnusable):
+            pass
+        finally:
+            flight.done.set()
+
+    def _pace(self, helped: bool) -> None:
+        """Asking in vain again and again gets slower: at once, then after 2, 4, 8 ... seconds."""
+        with self._lock:
+            self._in_vain = 0 if helped else self._in_vain + 1
+            pause = (
+                min(LONGEST_PAUSE, 2.0 ** min(self._in_vain - 1, 20)) if self._in_vain > 1 else 0
+            )
+            if time.monotonic() >= self._pause_until:
+                self._pause_until = time.monotonic() + pause
+
+
+def _load_libraries() -> None:
+    """In the caller's time, once: the two seconds after it are for the network alone."""
+    import requests  # noqa: F401
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
+
+
+class _Flight:
+    """One fetch under way, which several threads may wait for."""
+
+    def __init__(self) -> None:
+        self.done, self.well = threading.Event(), False
+
+
+def _replace(db: sqlite3.Connection, listed: list[Listed]) -> None:
+    db.execute("DELETE FROM surveys")
+    for each in listed:
+        db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?)", each.row())

@@ -1,0 +1,185 @@
+"""The uploader: one background thread that sends what waits, one envelope in each request.
+
+It starts when there is something to send and ends when there is nothing left, so a fork, an exit
+or a quiet day finds no idle thread. What fails is tried again after a random pause that doubles,
+and never before the server's Retry-After. The network never holds the database.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from random import SystemRandom
+
+from deniable.client.consent import Withdrawal, is_given, switched_off
+from deniable.client.forking import ForkAware
+from deniable.client.net.delivery import Fate, fate_of
+from deniable.client.net.transport import Transport, Unreachable
+from deniable.client.state import outbox
+from deniable.client.state.connection import State
+from deniable.client.state.keys import destroy_keys
+from deniable.client.state.outbox import Waiting
+from deniable.shared.errors import StoreUnusable
+
+SEND_SECONDS = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0
+
+
+class Uploader(ForkAware):
+    def __init__(
+        self,
+        state: State,
+        transport: Transport,
+        withdrawn: Withdrawal,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._state, self._transport, self._now = state, transport, now
+        self._withdrawn = withdrawn
+        super().__init__()
+
+    def remake(self) -> None:
+        self._change = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._woken = self._stopping = False
+        self._events = self._failures = 0
+        self._pause_until = self._not_before = 0.0
+
+    def wake(self) -> None:
+        """There is something to send. After a failure, the pause goes on."""
+        self.same_process()
+        with self._change:
+            self._woken = True
+            self._start()
+
+    def flush(self, timeout: float) -> int:
+        """Send what waits now, at once unless the server asked for a pause; answers what's left."""
+        self.same_process()
+        deadline = time.monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
+        with self._state.transaction() as db:
+            fence = outbox.newest(db)
+        if fence:
+            self._hurry()
+        while True:
+            with self._change:
+                seen = self._events
+            left = self._left(fence)
+            with self._change:
+                rest = deadline - time.monotonic()
+                idle = self._thread is None or self._pause_until > deadline
+                if left == 0 or rest <= 0 or (idle and self._events == seen):
+                    return left
+                while self._events == seen and self._change.wait(deadline - time.monotonic()):
+                    pass
+
+    def stop(self, timeout: float) -> None:
+        """End the thread after the envelope in hand. It starts again when it is needed."""
+        self.same_process()
+        with self._change:
+            thread, self._stopping = self._thread, self._thread is not None
+            self._change.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    # The thread
+
+    def _start(self) -> None:
+        """Under the lock. At the interpreter's end no thread starts: the outbox is on disk."""
+        self._stopping = False
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="deniable-uploader", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return
+            self._thread = thread
+        self._change.notify_all()
+
+    def _hurry(self) -> None:
+        with self._change:
+            self._woken = True
+            self._pause_until = self._not_before
+            self._start()
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                self._note(self._send_one())
+        finally:
+            self._ended()
+
+    def _ended(self) -> None:
+        """However it ended, the next wake starts a thread, and no flush waits for this one."""
+        with self._change:
+            if self._thread is threading.current_thread():
+                self._thread, self._stopping = None, False
+            self._events += 1
+            self._change.notify_all()
+
+    def _turn(self) -> bool:
+        """Wait until it is time to send; False when there is nothing more to do."""
+        with self._change:
+            while not self._stopping and (rest := self._pause_until - time.monotonic()) > 0:
+                self._change.wait(rest)
+            if self._stopping or not self._woken:
+                self._thread, self._stopping = None, False
+                self._events += 1
+                self._change.notify_all()
+                return False
+            self._woken = False
+            return True
+
+    def _note(self, fate: Fate | None) -> None:
+        with self._change:
+            self._events += 1
+            self._woken = self._woken or fate is not None
+            if fate is not None and fate.verdict is None:
+                self._failures += 1
+                self._not_before = time.monotonic() + fate.pause
+                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 20))
+                jitter = SystemRandom().uniform(0, longest)
+                self._pause_until = time.monotonic() + max(fate.pause, jitter)
+            else:
+                self._failures, self._not_before, self._pause_until = 0, 0.0, 0.0
+            self._change.notify_all()
+
+    # One envelope
+
+    def _send_one(self) -> Fate | None:
+        """The fate of the oldest envelope; None where there is none that may be sent."""
+        try:
+            first = self._oldest()
+            if first is None:
+                return None
+            fate = self._fate(first)
+            if fate.verdict is not None:
+                with self._state.transaction() as db:
+                    outbox.finish(db, first, fate.verdict, fate.detail)
+            return fate
+        except StoreUnusable:
+            return Fate(None, "the state cannot be used")
+
+    def _oldest(self) -> Waiting | None:
+        with self._state.transaction() as db:
+            now = int(self._now().timestamp())
+            outbox.give_up_late(db, now)
+            destroy_keys(db, now)
+            may = is_given(db) and not self._withdrawn.now and not switched_off()
+            return outbox.oldest(db) if may else None
+
+    def _fate(self, first: Waiting) -> Fate:
+        from deniable.shared.envelope import CONTENT_TYPE
+
+        try:
+            return fate_of(
+                self._transport.request(
+                    "POST", "/v1/envelopes", first.envelope, CONTENT_TYPE, SEND_SECONDS
+                )
+            )
+        except Unreachable as error:
+            return Fate(None, str(error))
+
+    def _left(self, fence: int) -> int:
+        with self._state.transaction() as db:
+            return outbox.waiting(db, fence)

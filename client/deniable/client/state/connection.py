@@ -1,0 +1,262 @@
+"""The state on disk: one SQLite file that only its owner can read, and a marker beside it.
+
+Every transaction begins IMMEDIATE: one at a time, over all threads and processes, and none lasts
+while the network is slow. Between transactions the connection is kept, and closed before a fork:
+no child finds one open. It is opened anew when another file stands in its place.
+
+The marker remembers that a ledger was begun here and holds one byte for each charge. A database
+that has vanished, or has gone back to an earlier day, is then noticed: nothing is spent again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from deniable.client.forking import ForkAware
+from deniable.client.state.schema import APPLICATION, STATEMENTS, VERSION
+from deniable.shared.errors import StoreUnusable
+
+DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
+PATIENCE = 5.0  # seconds to wait for other threads and processes
+_OF_PARENTS: list[sqlite3.Connection] = []  # connections that a fork in C has copied
+
+
+class StateBusy(StoreUnusable):
+    """Another process, or a fork, has held the database for too long. It may pass."""
+
+
+class State(ForkAware):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).expanduser().absolute()
+        self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
+        self._address = f"file:{quote(str(self.database))}?mode=rw"
+        self._gate, self._held = threading.Lock(), False
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # which file the connection has open
+        super().__init__()
+
+    def remake(self) -> None:
+        """In a child that was forked amid a transaction, SQLite itself cannot be trusted. Its
+        parent's connection must not even be closed here: it is kept, and never used."""
+        self._broken = self._gate.locked() and not self._held
+        if self._db is not None:
+            _OF_PARENTS.append(self._db)
+            self._db = None
+        self._held = self._checked = False
+        self._gate = threading.Lock()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was ever recorded here."""
+        return self.database.exists() or self.marker.exists()
+
+    @contextmanager
+    def transaction(self, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """All of it on disk when the block ends well, none of it otherwise."""
+        with self._exclusively(), _as_unusable(self.database):
+            db = self._begin(create)
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                self._disconnect()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens another."""
+        with suppress(StoreUnusable), self._exclusively():
+            self._disconnect()
+
+    def note_charges(self, charges: int) -> None:
+        """Make the marker this long at least, once so many charges are on disk; never shorter."""
+        with suppress(OSError):  # the next transaction makes up for it
+            marker = os.open(self.marker, os.O_WRONLY)
+            try:
+                os.pwrite(marker, b".", charges - 1)
+            finally:
+                os.close(marker)
+
+    def destroy(self) -> bool:
+        """Delete a database that cannot be read, but never the marker: no budget comes back."""
+        try:
+            self._make_marker()
+            for suffix in ("", "-journal"):
+                Path(f"{self.database}{suffix}").unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    # Opening
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """One thread of this process at a time, so that a fork can wait for all of them."""
+        self.same_process()
+        gate = self._gate
+        if self._broken or not gate.acquire(timeout=PATIENCE):
+            raise StateBusy("the state is in use by another thread, or was in use at a fork")
+        try:
+            yield
+        finally:
+            gate.release()
+
+    def _begin(self, create: bool) -> sqlite3.Connection:
+        """A connection inside a transaction. SQLite says "busy" at once in some of its own
+        moments (the last connection closing, recovery), so waiting is up to us."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._open(create)
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - who waits how long is no secret
+
+    def _open(self, create: bool) -> sqlite3.Connection:
+        charges = self.marker.stat().st_size if self.marker.exists() else None
+        if not self.database.exists():
+            if charges is not None:
+                raise StoreUnusable(
+                    f"{self.database} has vanished, and what was spent is not known without it; "
+                    "put it back, or delete the folder to begin as a new install"
+                )
+            if not create:
+                raise StoreUnusable(f"{self.folder} holds no state yet")
+            self._make_file()
+        try:
+            db = self._connect()
+            self._prepare(db, charges)
+        except BaseException:
+            self._disconnect()
+            raise
+        return db
+
+    def _connect(self) -> sqlite3.Connection:
+        """To a database that is there: SQLite must not make an empty one in its place."""
+        stat = self.database.stat()
+        file = stat.st_dev, stat.st_ino
+        if self._file != file:
+            self._disconnect()
+        if self._db is None:
+            self._db = sqlite3.connect(
+                self._address, uri=True, timeout=0.5, isolation_level=None, check_same_thread=False
+            )
+            self._file = file
+            self._db.execute("PRAGMA journal_mode = TRUNCATE")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
+            self._db.execute("PRAGMA secure_delete = ON")
+        return self._db
+
+    def _disconnect(self) -> None:
+        """Roll back what is under way, and close."""
+        db, self._db, self._file = self._db, None, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            db.close()
+
+    def _prepare(self, db: sqlite3.Connection, charges: int | None) -> None:
+        db.execute("BEGIN IMMEDIATE")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if (
+            version == 0
+            and charges is None
+            and not db.execute("PRAGMA schema_version").fetchone()[0]
+        ):
+            _create(db)
+        elif version != VERSION or db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise StoreUnusable(
+                f"{self.database} has schema {version}, and this version reads {VERSION}; "
+                "use the version of deniable that wrote it, or a newer one"
+            )
+        if charges is None:
+            self._make_marker()
+        self._check_whole(db, charges or 0)
+
+    def _check_whole(self, db: sqlite3.Connection, charges: int) -> None:
+        if not self._checked:
+            if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+                raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
+            self._checked = True
+        kept = count_charges(db)
+        if kept < charges:
+            raise StoreUnusable(
+                f"{self.database} is older than the charges made with it; restore the newer one"
+            )
+        if kept > charges:  # a crash, or a lost marker, has left some out
+            self.note_charges(kept)
+
+    def _make_file(self) -> None:
+        if not self.folder.is_dir():
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
+
+    def _make_marker(self) -> None:
+        marker = os.open(self.marker, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.fsync(marker)
+        os.close(marker)
+        folder = os.open(self.folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    # Forks: a fork waits for the transaction under way
+
+    def before_fork(self) -> None:
+        self.same_process()
+        self._held = self._gate.acquire(timeout=PATIENCE)
+        if self._held:
+            self._disconnect()
+
+    def after_fork(self) -> None:
+        if self._held:
+            self._held = False
+            self._gate.release()
+
+
+def count_charges(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM charges").fetchone()[0])
+
+
+def read_setting(db: sqlite3.Connection, name: str) -> str | None:
+    row = db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def write_setting(db: sqlite3.Connection, name: str, value: str) -> None:
+    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+
+def _create(db: sqlite3.Connection) -> None:
+    for statement in STATEMENTS:
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _as_unusable(database: Path) -> Iterator[None]:
+    """One kind of error for whatever the disk does; SQLite's words hold no answers."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        kind = StateBusy if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreUnusable
+        raise kind(f"{database} cannot be used: {error}; nothing was sent") from None
+    except (TypeError, ValueError):  # a value that was never written so
+        raise StoreUnusable(f"{database} is damaged; nothing was sent") from None
+    except OSError as error:
+        raise StoreUnusable(
+            f"{database} cannot be used: {error.strerror or error}; nothing was sent"
+        ) from None

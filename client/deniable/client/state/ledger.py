@@ -1,0 +1,84 @@
+"""The ledger: what this install has spent, charged before any noise is drawn.
+
+Each survey and round is one row, written once, with what each question cost. Totals are sums over
+the rows, in whole billionths of ε, so no total can drift from what was charged. Every row carries a
+seal, a hash over itself and the seal before it: a row that was changed, lost from the middle or
+repeated makes the ledger unreadable, and an unreadable ledger means no report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deniable.client.policy import Policy
+from deniable.shared.errors import StoreUnusable
+from deniable.shared.privacy.epsilon import decimal_text
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Everything that was ever charged, as read within one transaction."""
+
+    answered: frozenset[tuple[str, int]] = frozenset()
+    questions: Mapping[str, int] = field(default_factory=dict)  # billionths by question name
+    seal: str = ""
+
+    @property
+    def total(self) -> int:
+        return sum(self.questions.values())
+
+    def obstacle(self, costs: Mapping[str, int], policy: Policy) -> str | None:
+        """Why these costs do not fit under the policy's caps any more, or None if they do."""
+        asked = sum(costs.values())
+        if self.total + asked > policy.total_cap:
+            return _sentence("this install", self.total, asked, policy.total_cap)
+        cap = policy.question_cap
+        for name, cost in costs.items():
+            spent = self.questions.get(name, 0)
+            if cap is not None and spent + cost > cap:
+                return _sentence(f"question {name!r}", spent, cost, cap)
+        return None
+
+
+def read_ledger(db: sqlite3.Connection) -> Ledger:
+    """The whole ledger, or StoreUnusable if any of it is not as it was written."""
+    answered, questions, seal = set(), Counter[str](), ""
+    rows = db.execute("SELECT number, survey, round, costs, seal FROM charges ORDER BY number")
+    for position, (number, survey, round_number, costs, sealed) in enumerate(rows, 1):
+        seal = _seal(seal, survey, round_number, costs)
+        if sealed != seal or number != position:
+            raise StoreUnusable(
+                "the ledger was changed from outside, so what is spent is not known"
+            )
+        questions.update(json.loads(costs))
+        answered.add((survey, round_number))
+    return Ledger(frozenset(answered), dict(questions), seal)
+
+
+def write_charge(
+    db: sqlite3.Connection, ledger: Ledger, survey: str, round_number: int, costs: Mapping[str, int]
+) -> None:
+    """One more row. On disk only when the transaction has ended."""
+    text = json.dumps(dict(costs))
+    seal = _seal(ledger.seal, survey, round_number, text)
+    db.execute(
+        "INSERT INTO charges VALUES (?, ?, ?, ?, ?)",
+        (len(ledger.answered) + 1, survey, round_number, text, seal),
+    )
+
+
+def _seal(before: str, survey: str, round_number: int, costs: str) -> str:
+    row = json.dumps([before, survey, round_number, costs])
+    return hashlib.sha256(row.encode()).hexdigest()
+
+
+def _sentence(who: str, spent: int, asked: int, cap: int) -> str:
+    return (
+        f"{who} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app allows, "
+        f"and this survey asks {decimal_text(asked)}; nothing was recorded"
+    )

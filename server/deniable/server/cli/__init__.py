@@ -1,0 +1,1 @@
+"""The verbs that the server brings to the `deniable` command."""

@@ -1,0 +1,215 @@
+"""`deniable survey`: write, check, publish, list, show and close surveys."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import WrongUse
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from deniable.shared.survey.document import Survey
+
+KEY_FILE = "signing-key.pem"
+NEW_DAYS = 90
+
+
+def arguments(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    new = actions.add_parser("new", help="write a commented survey to begin with")
+    new.add_argument("file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE")
+    check = actions.add_parser("check", help="say what a survey gives away and what it will tell")
+    publish = actions.add_parser("publish", help="sign a survey and publish it")
+    publish.add_argument(
+        "--key", metavar="FILE", help="the signing key (else one in the data folder)"
+    )
+    for action in (check, publish):
+        action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
+    show = actions.add_parser(
+        "show", help="say what a published survey asks, or print its document"
+    )
+    close = actions.add_parser("close", help="take no more reports of a survey, for good")
+    for action in (show, close):
+        action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
+    listed = actions.add_parser("list", help="list what is published")
+    for action in (publish, show, close, listed):
+        action.add_argument(
+            "--data", type=Path, required=True, metavar="DIR", help="the data folder"
+        )
+    for action in (check, publish, show, close, listed):
+        action.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(chosen: Namespace) -> int:
+    actions = {
+        "new": _new,
+        "check": _check,
+        "publish": _publish,
+        "list": _list,
+        "show": _show,
+        "close": _close,
+    }
+    return actions[chosen.action](chosen)
+
+
+def _new(chosen: Namespace) -> int:
+    from deniable.server.surveys.template import template
+
+    text = template(_today(), _today() + timedelta(days=NEW_DAYS))
+    try:
+        with chosen.file.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise WrongUse(f"{chosen.file} is there already; name a new file") from None
+    print(f"{chosen.file}: edit it, then: deniable survey check {chosen.file}")
+    return 0
+
+
+def _check(chosen: Namespace) -> int:
+    from deniable.server.surveys.advice import describe, facts, warnings
+
+    survey = _read(chosen.file)
+    found = warnings(survey, _today())
+    if chosen.json:
+        print(json.dumps(facts(survey) | {"warnings": found}, ensure_ascii=False))
+    else:
+        print("\n".join(describe(survey)))
+        _warn(found)
+    return 0
+
+
+def _publish(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+    from deniable.server.surveys.advice import describe, facts, warnings
+    from deniable.server.surveys.publishing import publish
+    from deniable.shared.survey.document import render_document
+    from deniable.shared.survey.signing import public_hex, sign
+
+    survey = _read(chosen.file)
+    document = render_document(survey)
+    with Store.create(chosen.data) as store:
+        key = _signing_key(chosen)
+        store.enrol_key(public_hex(key))
+        published = publish(store, document, sign(document, key), public_hex(key))
+    found = warnings(survey, _today())
+    if chosen.json:
+        identity = {"id": published.id, "key": published.key, "state": published.state}
+        print(json.dumps(facts(survey) | identity | {"warnings": found}, ensure_ascii=False))
+        return 0
+    print("\n".join(describe(survey)))
+    _warn(found)
+    print(f"published as {published.id}\nsigned by the key {published.key}")
+    return 0
+
+
+def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
+    from deniable.shared.survey.signing import create_key, load_key, public_hex
+
+    if chosen.key is not None:
+        return load_key(chosen.key)
+    file = chosen.data / KEY_FILE
+    if file.exists():
+        return load_key(str(file))
+    key = create_key(str(file))
+    print(
+        f"made a signing key in {file}, for first steps: with it, whoever breaks into the server\n"
+        "can publish surveys. For people's answers make one elsewhere: deniable keys new FILE,\n"
+        f"then --key FILE. Apps trust it by Policy(keys=[{public_hex(key)!r}], ...)",
+        file=sys.stderr,
+    )
+    return key
+
+
+def _list(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+
+    with Store.open(chosen.data) as store:
+        surveys = store.surveys()
+    if chosen.json:
+        rows = [
+            {
+                "id": each.id,
+                "name": each.name,
+                "state": each.state,
+                "opens": each.survey.opens.isoformat(),
+                "closes": each.survey.closes.isoformat(),
+                "epsilon": {
+                    "round": each.survey.round_epsilon,
+                    "survey": each.survey.lifetime_epsilon,
+                },
+            }
+            for each in surveys
+        ]
+        print(json.dumps({"surveys": rows}, ensure_ascii=False))
+        return 0
+    for each in surveys:
+        days = f"{each.survey.opens} to {each.survey.closes}"
+        print(f"{each.id[:12]}  {each.state:6}  {days}  {each.name}")
+    if not surveys:
+        print(
+            "nothing is published; begin: deniable survey new, then "
+            f"deniable survey publish FILE --data {chosen.data}"
+        )
+    return 0
+
+
+def _show(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+    from deniable.server.surveys.advice import describe
+
+    with Store.open(chosen.data) as store:
+        published = store.find(chosen.survey)
+    if chosen.json:
+        from deniable.server.surveys.catalogue import entry
+
+        print(json.dumps(entry(published) | {"name": published.name}, ensure_ascii=False))
+        return 0
+    print("\n".join(describe(published.survey)))
+    print(f"{published.state}, id {published.id}\nsigned by the key {published.key}")
+    return 0
+
+
+def _close(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+
+    with Store.open(chosen.data) as store:
+        published = store.find(chosen.survey)
+        store.close_survey(published.id)
+    if chosen.json:
+        print(json.dumps({"id": published.id, "name": published.name, "state": "closed"}))
+    else:
+        print(f"closed {published.name} ({published.id[:12]}): its reports are refused from now on")
+    return 0
+
+
+def _read(file: Path) -> Survey:
+    from deniable.shared.survey.document import parse_toml
+
+    try:
+        return parse_toml(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise WrongUse(
+            f"there is no survey at {file}; write one: deniable survey new {file}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"{file} cannot be read as text in UTF-8: {error}") from None
+
+
+def _warn(found: Sequence[str]) -> None:
+    for warning in found:
+        print(f"warning: {warning}")
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+SURVEY = Verb("survey", "write, check, publish, list, show and close surveys", arguments, run)

@@ -1,0 +1,94 @@
+"""`deniable token`: make, list and revoke tokens."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import WrongUse
+
+DAYS = 365
+MOST_DAYS = 3_660
+
+
+def arguments(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a token; it is shown once")
+    create.add_argument("--role", required=True, help="operator, analyst or app")
+    create.add_argument(
+        "--days", type=int, default=DAYS, help="until it ends (default: %(default)s)"
+    )
+    show = actions.add_parser("list", help="list the tokens by their ids")
+    revoke = actions.add_parser("revoke", help="end a token now")
+    revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
+    for action in (create, show, revoke):
+        action.add_argument("--data", type=Path, required=True, metavar="DIR")
+        action.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(chosen: Namespace) -> int:
+    action = {"create": _create, "list": _list, "revoke": _revoke}[chosen.action]
+    return action(chosen)
+
+
+def _create(chosen: Namespace) -> int:
+    from deniable.server.http.auth import check_role, new_token
+    from deniable.server.store import Store
+
+    role = check_role(chosen.role)
+    if not 1 <= chosen.days <= MOST_DAYS:
+        raise WrongUse(f"a token lasts 1 to {MOST_DAYS} days, got {chosen.days}")
+    now = datetime.now(UTC)
+    expires = now + timedelta(days=chosen.days)
+    token = new_token()
+    with Store.open(chosen.data) as store:
+        store.add_token(token, role, now, expires)
+    made = {"token": token, "role": role, "expires": expires.isoformat(timespec="seconds")}
+    if chosen.json:
+        print(json.dumps(made))
+    else:
+        print(f"{token}\nrole {role}, until {expires:%Y-%m-%d}; it is not shown again")
+    return 0
+
+
+def _list(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+
+    with Store.open(chosen.data) as store:
+        tokens = store.tokens()
+    if chosen.json:
+        rows = [
+            {
+                "id": token.id,
+                "role": token.role,
+                "created": token.created.isoformat(),
+                "expires": token.expires.isoformat(),
+            }
+            for token in tokens
+        ]
+        print(json.dumps({"tokens": rows}))
+        return 0
+    for token in tokens:
+        over = " (over)" if token.expires <= datetime.now(UTC) else ""
+        print(f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{over}")
+    if not tokens:
+        print(f"no tokens; make one: deniable token create --role analyst --data {chosen.data}")
+    return 0
+
+
+def _revoke(chosen: Namespace) -> int:
+    from deniable.server.store import Store
+
+    with Store.open(chosen.data) as store:
+        token = store.revoke_token(chosen.token)
+    if chosen.json:
+        print(json.dumps({"revoked": token.id, "role": token.role}))
+    else:
+        print(f"revoked {token.id}, of the role {token.role}")
+    return 0
+
+
+TOKEN = Verb("token", "make, list and revoke tokens", arguments, run)

@@ -1,0 +1,1 @@
+"""The HTTP interface under /v1, and what every view needs."""

@@ -1,0 +1,97 @@
+"""Who may do what: bearer tokens with a role; for pages, the same token in a cookie.
+
+operator   publishes and closes surveys, and whatever an analyst may
+analyst    reads results and counters
+app        sends many reports in one envelope; nothing else
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+from flask import request
+from flask.typing import ResponseReturnValue
+
+from deniable.server.http.context import parts
+from deniable.server.http.problems import problem
+from deniable.shared.errors import WrongUse
+
+COOKIE = "deniable_session"
+GRANTS = {
+    "operator": frozenset({"operator", "analyst"}),
+    "analyst": frozenset({"analyst"}),
+    "app": frozenset({"app"}),
+}
+ROLES = tuple(GRANTS)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
+
+P = ParamSpec("P")
+
+
+def new_token() -> str:
+    """256 random bits, written so that they can be pasted anywhere."""
+    return secrets.token_urlsafe(32)
+
+
+def check_role(role: str) -> str:
+    if role not in GRANTS:
+        raise WrongUse(f"a role is one of {', '.join(ROLES)}; got {role!r}")
+    return role
+
+
+def grants(role: str | None, wanted: str) -> bool:
+    """Whether somebody in this role may do what is for the wanted one."""
+    return wanted in GRANTS.get(role or "", ())
+
+
+def role_of(token: str) -> str | None:
+    """The role of a token that is known here and has not ended."""
+    if not _TOKEN.fullmatch(token):
+        return None
+    here = parts()
+    return here.store.role_of(token, here.now())
+
+
+def bearer_role() -> str | None:
+    """The role of this request's `Authorization: Bearer`, if it has one that counts."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return role_of(token.strip()) if scheme.lower() == "bearer" else None
+
+
+def signed_in_role() -> str | None:
+    """For pages: the role of the session's cookie, or of the bearer token. Operator or analyst."""
+    role = role_of(request.cookies.get(COOKIE, "")) or bearer_role()
+    return role if grants(role, "analyst") else None
+
+
+def require(
+    wanted: str,
+) -> Callable[[Callable[P, ResponseReturnValue]], Callable[P, ResponseReturnValue]]:
+    """For views under /v1: answer 401 without a token that counts, 403 with one of another role.
+
+    Reading with a session's cookie is allowed, so that pages can link to JSON and CSV. Changing is
+    not: a cookie is sent along by a browser whoever made the request.
+    """
+
+    def decorate(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
+        @wraps(view)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
+            reading = request.method in ("GET", "HEAD")
+            role = bearer_role() or (signed_in_role() if reading else None)
+            if role is None:
+                return problem(
+                    401, f"send a token of the role {wanted}: Authorization: Bearer TOKEN"
+                )
+            if not grants(role, wanted):
+                return problem(
+                    403, f"this is for the role {wanted}, and the token's role is {role}"
+                )
+            return view(*args, **kwargs)
+
+        return guarded
+
+    return decorate

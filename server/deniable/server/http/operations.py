@@ -1,0 +1,52 @@
+"""For whoever runs the server: is it alive, ready, how is it doing, what can be asked of it."""
+
+from __future__ import annotations
+
+import shutil
+
+from flask import Blueprint, Response, jsonify
+from flask.typing import ResponseReturnValue
+
+from deniable.server.http.context import Parts, parts
+from deniable.server.http.openapi import document
+from deniable.server.http.problems import problem
+from deniable.server.intake.metrics import CONTENT_TYPE
+from deniable.shared.errors import StoreUnusable
+
+LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
+
+blueprint = Blueprint("operations", __name__)
+
+
+@blueprint.get("/healthz")
+def alive() -> ResponseReturnValue:
+    return jsonify({"status": "alive"})
+
+
+@blueprint.get("/readyz")
+def ready() -> ResponseReturnValue:
+    reason = readiness(parts())
+    return jsonify({"status": "ready"}) if reason is None else problem(503, reason)
+
+
+@blueprint.get("/metrics")
+def metrics() -> ResponseReturnValue:
+    return Response(parts().metrics.render(), content_type=CONTENT_TYPE)
+
+
+@blueprint.get("/v1/openapi.json")
+def openapi() -> ResponseReturnValue:
+    return jsonify(document())
+
+
+def readiness(here: Parts) -> str | None:
+    """Why reports cannot be taken, or None: the writer runs and the store can be written."""
+    if not here.writer.running:
+        return "the writer has stopped: the disk failed, and only a restart may find out how"
+    try:
+        here.store.check_writable()
+    except StoreUnusable as error:
+        return str(error)
+    if shutil.disk_usage(here.store.data).free < LEAST_FREE_BYTES:
+        return f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB left; make room"
+    return None

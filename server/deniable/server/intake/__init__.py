@@ -1,0 +1,1 @@
+"""Envelopes on their way to the disk: admitted, counted, committed in groups, purged in time."""

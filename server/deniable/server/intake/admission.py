@@ -1,0 +1,83 @@
+"""Whether an envelope is taken: its survey, its round, its size, its payload, in this order.
+
+A refusal has a code for programs and a detail for people; neither repeats what was in the payload.
+
+    unknown-survey   not published here            early, late    not the time of its round
+    closed           the operator has closed it    too-many       more reports than may come at once
+    bad-payload      no client of this survey sends this
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from deniable.server.intake.tally import check
+from deniable.server.store import PublishedSurvey, Upload
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import Envelope, NamedReports
+from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.survey.document import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    survey: PublishedSurvey | None  # None: not published here
+    count: int  # how many reports were refused; never what the sender only claims
+    code: str
+    detail: str
+
+
+def judge(
+    envelope: Envelope | NamedReports, catalogue: Catalogue, now: datetime, most: int
+) -> Upload | Refusal:
+    """The upload to write, or why not; at most `most` reports in it."""
+    published = catalogue.find(envelope.survey)
+    if published is None:
+        return Refusal(None, 1, "unknown-survey", "no survey with this id is published here")
+    try:
+        return _upload(published, envelope, now, most)
+    except InvalidEnvelope as error:
+        reports = _reports(published.survey, envelope)
+        return Refusal(published, reports, error.code, error.detail)
+
+
+def _upload(
+    published: PublishedSurvey, envelope: Envelope | NamedReports, now: datetime, most: int
+) -> Upload:
+    if published.closed:
+        raise InvalidEnvelope("closed", "the survey is closed")
+    _check_round(published.survey, envelope.round, now)
+    count = _count(envelope)
+    if count > most:
+        raise InvalidEnvelope(
+            "too-many", f"{count} reports in one envelope; at most {most}{_WHY[most == 1]}"
+        )
+    if isinstance(envelope, NamedReports):
+        envelope = envelope.envelope(published.survey)
+    check(published.survey, envelope.payload, count)
+    return Upload(published, envelope.round, envelope.id, count, envelope.payload)
+
+
+_WHY = {True: " without an app token", False: ""}
+
+
+def _check_round(survey: Survey, number: int, now: datetime) -> None:
+    """A round before the first one is over, and one after the last never begins."""
+    first, last = survey.first_round, survey.last_round
+    if number < first or (number <= last and now >= survey.taken_until(number)):
+        raise InvalidEnvelope("late", f"reports of round {number} are no longer taken")
+    if number > last or now < survey.taken_from(number):
+        raise InvalidEnvelope(
+            "early", f"round {number} is not one that has begun; the last is {last}"
+        )
+
+
+def _count(envelope: Envelope | NamedReports) -> int:
+    return len(envelope.reports) if isinstance(envelope, NamedReports) else envelope.count
+
+
+def _reports(survey: Survey, envelope: Envelope | NamedReports) -> int:
+    if isinstance(envelope, NamedReports):
+        return max(1, len(envelope.reports))
+    return max(1, min(envelope.count, len(envelope.payload) // survey.report_size))

@@ -1,0 +1,87 @@
+"""Payload bytes to counts: validates and counts whole envelopes at once, with numpy.
+
+A report's questions follow one another, each a whole number of bytes, so a payload is a matrix of
+bytes with one row for each report. Of every question the symbols are counted once, whatever
+values its bytes hold; a count beyond the last symbol means a report that no client sends.
+
+    table and k-RR   one or two bytes are a symbol: the cells count the symbols
+    unary            a bit for each option, least bit first: the cells count the set bits
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.store import Cells
+from deniable.shared.envelope import decode_report
+from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
+
+Bytes = npt.NDArray[np.uint8]
+FEW = 3  # symbols that are quicker counted one by one
+ROWS = 255  # set bits of this many rows still fit in one byte
+
+
+def tally(survey: Survey, payload: bytes, count: int) -> Cells:
+    """The counts of `count` reports, all the questions' cells one after another.
+
+    Raises InvalidEnvelope("bad-payload") if a single one of them is not a report of this survey.
+    """
+    rows = _rows(survey, payload, count)
+    counts, start = [], 0
+    for question in survey.questions:
+        end = start + question.mechanism.payload_size
+        counts.append(_counts(question, rows[:, start:end]))
+        start = end
+    return counts[0] if len(counts) == 1 else np.concatenate(counts)
+
+
+def check(survey: Survey, payload: bytes, count: int) -> None:
+    """Return only if `tally` would count this; quick for the one report that a device sends."""
+    if count == 1:
+        decode_report(survey, payload)
+    else:
+        tally(survey, payload, count)
+
+
+def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:
+    size = survey.report_size
+    if count < 1 or len(payload) != count * size:
+        raise InvalidEnvelope(
+            "bad-payload",
+            f"{count} reports of {size} bytes each make {count * size}, got {len(payload)}",
+        )
+    return np.frombuffer(payload, np.uint8).reshape(count, size)
+
+
+def _counts(question: Question, columns: Bytes) -> Cells:
+    mechanism = question.mechanism
+    cells = mechanism.cells
+    if mechanism.name == "unary":
+        counts = _set_bits(columns)
+    elif mechanism.symbols <= FEW:
+        counts = _few(np.ascontiguousarray(columns), mechanism.symbols)
+    elif columns.shape[1] == 1:
+        counts = np.bincount(columns[:, 0], minlength=cells)
+    else:
+        counts = np.bincount(np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=cells)
+    if counts[cells:].any():
+        raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
+    return counts[:cells]
+
+
+def _few(column: Bytes, symbols: int) -> Cells:
+    """Each symbol's count and, last, how many bytes are none of them: faster than bincount."""
+    counts = [np.count_nonzero(column == symbol) for symbol in range(symbols)]
+    return np.array([*counts, len(column) - sum(counts)], np.int64)
+
+
+def _set_bits(columns: Bytes) -> Cells:
+    """How many reports set each bit, padding included: sums of 255 rows fit in a byte each."""
+    total = np.zeros(8 * columns.shape[1], np.int64)
+    for first in range(0, len(columns), ROWS):
+        bits = np.unpackbits(columns[first : first + ROWS], axis=1, bitorder="little")
+        total += bits.sum(axis=0, dtype=np.uint8)
+    return total

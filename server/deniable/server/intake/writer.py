@@ -1,0 +1,185 @@
+"""The writer: one thread that puts many uploads on disk in one transaction, and then answers them.
+
+Group commit: while one transaction goes to disk the next uploads gather, so the disk's slowness is
+shared by up to 1,024 requests. An upload is answered only after the commit that holds it; whatever
+is not known to be on disk is answered with `Unavailable`, and the client sends it again.
+
+A disk that fails (StoreLost) ends it: what a failed write has left is unknown until the next start
+has read the file again, so nothing more is acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Literal
+
+from deniable.server.intake import retention
+from deniable.server.intake.commit import Verdict, record
+from deniable.server.store import Store, StoreLost, Upload
+from deniable.shared.errors import DeniableError, StoreUnusable
+
+MOST_REQUESTS = 1_024  # in one transaction
+MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
+MOST_WAITING = 4_096  # requests in the queue
+MOST_WAITING_BYTES = 64 * 2**20
+FLUSH_SECONDS = 1.0
+PURGE_SECONDS = 3_600.0
+
+log = logging.getLogger("deniable.server")
+
+
+class Unavailable(DeniableError):
+    """Nothing was counted; the same request will do later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    uploads: Sequence[Upload]
+    size: int
+    answer: Future[list[Verdict]]
+
+
+class Writer:
+    """Begins with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
+
+    def __init__(self, store: Store, *, now: Callable[[], datetime] | None = None) -> None:
+        self._store, self._now = store, now or (lambda: datetime.now(UTC))
+        self._ready = threading.Condition()
+        self._waiting: deque[_Request] = deque()
+        self._waiting_bytes = 0
+        self._outcomes: Counter[tuple[int, str]] = Counter()
+        self._outcomes_lock = threading.Lock()
+        self._state: Literal["new", "running", "stopping", "ended"] = "new"
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self.observe_commit: Callable[[float], None] = lambda _: None  # told how long each took
+
+    def start(self) -> None:
+        self._state = "running"
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is waiting, flush the counters, and end."""
+        with self._ready:
+            if self._state == "running":
+                self._state = "stopping"
+            self._ready.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        return self._state == "running"
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for the disk."""
+        return len(self._waiting)
+
+    def write(self, uploads: Sequence[Upload]) -> list[Verdict]:
+        """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
+        request = _Request(uploads, sum(len(upload.payload) for upload in uploads), Future())
+        with self._ready:
+            if not self.running:
+                raise Unavailable("the server takes no reports now; send the same again later")
+            full = self._waiting_bytes + request.size > MOST_WAITING_BYTES
+            if full or len(self._waiting) >= MOST_WAITING:
+                raise Unavailable("too much is waiting for the disk; send the same again later")
+            self._waiting.append(request)
+            self._waiting_bytes += request.size
+            self._ready.notify()
+        return request.answer.result()
+
+    def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
+        """Add reports by (survey's sequence, outcome); the store has them within a second or so."""
+        with self._outcomes_lock:
+            self._outcomes.update(outcomes)
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            flush = purge = 0.0
+            while (group := self._next_group()) is not None:
+                self._commit(group)
+                if (now := time.monotonic()) >= flush:
+                    self._flush()
+                    flush = now + FLUSH_SECONDS
+                if now >= purge:
+                    self._purge()
+                    purge = now + PURGE_SECONDS
+        except StoreLost:
+            log.critical("the disk failed: no more reports are taken until the next start")
+        finally:
+            self._end()
+
+    def _next_group(self) -> list[_Request] | None:
+        """What waits, up to the limits; empty after a second without any; None at the end."""
+        with self._ready:
+            if not self._waiting and self._state == "running":
+                self._ready.wait(FLUSH_SECONDS)
+            group: list[_Request] = []
+            uploads = 0
+            while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:
+                group.append(self._waiting.popleft())
+                uploads += len(group[-1].uploads)
+            self._waiting_bytes -= sum(request.size for request in group)
+            return group if group or self._state == "running" else None
+
+    def _commit(self, group: list[_Request]) -> None:
+        if not group:
+            return
+        begin = time.monotonic()
+        uploads = [upload for request in group for upload in request.uploads]
+        try:
+            with self._store.recording() as recording:
+                verdicts = iter(record(recording, uploads))
+        except StoreLost:
+            self._refuse(group)
+            raise
+        except Exception:  # whatever it was, nothing was counted and all may try again
+            log.exception("a group of %d uploads was not written", len(uploads))
+            self._refuse(group)
+            return
+        self.observe_commit(time.monotonic() - begin)
+        for request in group:
+            request.answer.set_result(list(islice(verdicts, len(request.uploads))))
+
+    def _flush(self) -> None:
+        with self._outcomes_lock:
+            outcomes, self._outcomes = self._outcomes, Counter()
+        try:
+            if outcomes:
+                self._store.add_counters(outcomes)
+        except StoreUnusable as error:
+            self.count(outcomes)  # the next flush takes them along
+            log.warning("%s", error)
+
+    def _purge(self) -> None:
+        try:
+            gone = retention.purge(self._store, self._now())
+        except StoreUnusable as error:
+            log.warning("%s; it is tried again within the hour", error)
+        else:
+            if gone:
+                log.info("retention: %d envelopes deleted", gone)
+
+    def _refuse(self, group: Iterable[_Request]) -> None:
+        error = "the reports could not be written to disk; send the same again later"
+        for request in group:
+            request.answer.set_exception(Unavailable(error))
+
+    def _end(self) -> None:
+        """Whatever still waits is not on disk, and nothing more is taken."""
+        with self._ready:
+            self._state = "ended"
+            self._refuse(self._waiting)
+            self._waiting.clear()
+        self._flush()

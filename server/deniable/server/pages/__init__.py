@@ -1,0 +1,1 @@
+"""The dashboard: pages for analysts and operators."""

@@ -1,0 +1,223 @@
+"""Where the marks of a chart go; the templates draw them.
+
+Across, everything is in per cent of the drawing's width, and down in pixels: a chart fits a phone
+and a wide screen without a script, and its text keeps its size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deniable.server.results.display import Figures, figures, plain
+
+Rows = Sequence[Mapping[str, Any]]  # Any: JSON
+
+LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # per cent of the width
+MARK_HEIGHT, AXIS_HEIGHT = 48, 24
+TREND_LEFT, TREND_TOP, TREND_BOTTOM, TREND_HEIGHT = 12.0, 24, 190, 220
+MOST_MARKS = 20
+MOST_NAMES = 3  # under a trend
+LABEL_LETTERS = 26
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A range of values, and where it lies on the drawing."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 3)
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True)
+class Mark:
+    label: str
+    short: str
+    text: Figures
+    top: int
+    at: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One question in one round: a point for each label, its interval as whiskers."""
+
+    marks: tuple[Mark, ...]
+    ticks: tuple[Tick, ...]
+    zero: float | None  # where bars begin; a mean has none
+    left_out: int
+
+    @property
+    def bottom(self) -> int:
+        return MARK_HEIGHT * len(self.marks)
+
+    @property
+    def height(self) -> int:
+        return self.bottom + AXIS_HEIGHT
+
+
+@dataclass(frozen=True)
+class Point:
+    name: str
+    text: Figures
+    at: float
+    y: float
+    y_low: float
+    y_high: float
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One label over the rounds."""
+
+    points: tuple[Point, ...]
+    ticks: tuple[Tick, ...]
+    names: tuple[Tick, ...]
+    height: int = TREND_HEIGHT
+    bottom: int = TREND_BOTTOM
+
+
+def chart(rows: Rows, about: Mapping[str, Any]) -> Chart | None:
+    """None where there is no estimate. Of many options, those with the highest estimates."""
+    known = [row for row in rows if row["estimate"] is not None]
+    if not known:
+        return None
+    shown = known
+    if len(known) > MOST_MARKS:
+        shown = sorted(known, key=lambda row: -row["estimate"])[:MOST_MARKS]
+    axis = _axis(shown, about, LEFT, RIGHT)
+    return Chart(
+        marks=tuple(_mark(row, about, axis, number) for number, row in enumerate(shown)),
+        ticks=_ticks(axis, about["kind"]),
+        zero=None if about["kind"] == "number" else axis.place(0),
+        left_out=len(known) - len(shown),
+    )
+
+
+def trend(rows: Rows, names: Sequence[str], about: Mapping[str, Any]) -> Trend | None:
+    """Of one row for each round, the oldest first; None without two estimates to compare."""
+    known = [
+        (name, row) for name, row in zip(names, rows, strict=True) if row["estimate"] is not None
+    ]
+    if len(known) < 2:
+        return None
+    axis = _tight_axis([row for _, row in known], about)
+    step = (RIGHT - 3 - TREND_LEFT) / (len(known) - 1)
+    points = tuple(
+        _point(name, row, about, axis, round(TREND_LEFT + step * number, 3))
+        for number, (name, row) in enumerate(known)
+    )
+    return Trend(points, _ticks(axis, about["kind"]), _names(points))
+
+
+def _mark(row: Mapping[str, Any], about: Mapping[str, Any], axis: Axis, number: int) -> Mark:
+    return Mark(
+        label=row["label"],
+        short=shortened(row["label"]),
+        text=_known_figures(row, about["kind"]),
+        top=MARK_HEIGHT * number,
+        at=axis.place(row["estimate"]),
+        low=axis.place(row["low"]),
+        high=axis.place(row["high"]),
+    )
+
+
+def _point(
+    name: str, row: Mapping[str, Any], about: Mapping[str, Any], axis: Axis, at: float
+) -> Point:
+    low, high = axis.place(row["low"]), axis.place(row["high"])
+    return Point(
+        name, _known_figures(row, about["kind"]), at, axis.place(row["estimate"]), low, high
+    )
+
+
+def _known_figures(row: Mapping[str, Any], kind: str) -> Figures:
+    found = figures(row, kind)
+    assert found is not None, "only rows with an estimate are drawn"
+    return found
+
+
+def _axis(rows: Rows, about: Mapping[str, Any], start: float, end: float) -> Axis:
+    """From 0, or from the low end of a number's range, and as far as the intervals reach."""
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    if about["kind"] == "number":
+        low, high = min(low, about["low"]), max(high, about["high"])
+    else:
+        low, high = min(low, 0.0), max(high, 1.0 if about["kind"] == "bit" else 0.1)
+    return Axis(low, high, start, end)
+
+
+def _tight_axis(rows: Rows, about: Mapping[str, Any]) -> Axis:
+    """As far as the intervals reach, so that a change is seen; for shares from 0."""
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    room = (high - low) / 10 or 1.0
+    floor = low - room if about["kind"] == "number" else min(low, 0.0)
+    return Axis(floor, high + room, TREND_BOTTOM, TREND_TOP)
+
+
+def round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """At most seven round numbers, evenly spaced, within the range.
+
+    >>> round_ticks(-0.03, 0.87)
+    (0.0, 0.2, 0.4, 0.6, 0.8)
+    """
+    rough = (high - low) / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple(float(f"{step * number:.12g}") for number in range(first, last + 1))
+
+
+def _ticks(axis: Axis, kind: str) -> tuple[Tick, ...]:
+    values = round_ticks(axis.low, axis.high)
+    factor, unit = (1, "") if kind == "number" else (100, " %")
+    places = max(_places(factor * value) for value in values)
+    return tuple(
+        Tick(at, plain(factor * value, places) + unit, _anchor(at))
+        for value, at in ((value, axis.place(value)) for value in values)
+    )
+
+
+def _anchor(at: float) -> str:
+    """Text at an edge of the drawing stays inside."""
+    return "start" if at < LEFT + EDGE else "end" if at > RIGHT - EDGE else "middle"
+
+
+def _places(value: float) -> int:
+    """How many decimals a round number has."""
+    text = f"{value:.9f}".rstrip("0")
+    return len(text) - text.index(".") - 1
+
+
+def _names(points: Sequence[Point]) -> tuple[Tick, ...]:
+    """As many rounds as have room, the first and the last among them."""
+    shown = min(MOST_NAMES, len(points))
+    chosen = [round(number * (len(points) - 1) / (shown - 1)) for number in range(shown)]
+    anchors = {0: "start", len(points) - 1: "end"}
+    return tuple(Tick(points[n].at, points[n].name, anchors.get(n, "middle")) for n in chosen)
+
+
+def shortened(label: str) -> str:
+    """What of a label there is room for; the table has all of it.
+
+    >>> shortened("an option with a name far too long")
+    'an option with a name far…'
+    """
+    return label if len(label) <= LABEL_LETTERS else label[: LABEL_LETTERS - 1].rstrip() + "…"

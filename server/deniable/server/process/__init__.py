@@ -1,0 +1,1 @@
+"""The serving process: one port, one lock, one worker that is respawned."""

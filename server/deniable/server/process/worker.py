@@ -1,0 +1,55 @@
+"""The worker process: holds the lock, the store and the writer, and never outlives its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deniable.server.app import create_app
+from deniable.server.intake.writer import Writer
+from deniable.server.process.lock import take_lock
+from deniable.server.store import Store
+from deniable.shared.errors import DeniableError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+WATCH_SECONDS = 0.1
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+FIRST = 100  # before whatever else ends with the process
+
+
+def load(data: Path, parent: int) -> WSGIApplication:
+    """Called in the worker, after the fork: nothing is open before."""
+    try:
+        take_lock(data)
+        store = Store.open(data)
+    except DeniableError as error:
+        print(f"deniable serve: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    writer = Writer(store)
+    writer.start()
+    Finalize(None, writer.stop, exitpriority=FIRST)
+    end_with(parent, writer)
+    return create_app(store, writer).wsgi_app
+
+
+def end_with(parent: int, writer: Writer) -> None:
+    """A parent that was killed cannot say so: without this its worker would serve on, an orphan."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # stops listening at once
+    threading.Thread(target=_watch, args=(parent, writer), name="parent", daemon=True).start()
+
+
+def _watch(parent: int, writer: Writer) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCH_SECONDS)
+    writer.stop()
+    os._exit(1)

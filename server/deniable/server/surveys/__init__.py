@@ -1,0 +1,1 @@
+"""Published surveys: found by what people type, published, explained."""

@@ -1,0 +1,130 @@
+"""What a survey gives away and what it will be able to tell, in words, before anyone is asked."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from deniable.shared.privacy.epsilon import BILLION
+from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import MOST_UNARY_OPTIONS, Choice, Number, Question
+
+CROWDS = (1_000, 10_000, 100_000)
+Z95 = 1.96
+HIGH_EPSILON = 4 * BILLION  # a lie in fifty, or less
+HIGH_LIFETIME = 20 * BILLION
+HIGH_LEVERAGE = 5
+WIDE = 0.1  # of the range, or 10 points, with 10,000 people
+
+
+def expected_error(question: Question, people: int) -> float:
+    """Half of the 95 % interval to expect: for numbers in their units, else as a share."""
+    share = Z95 * question.mechanism.predicted_error(people)
+    return share * question.span if isinstance(question, Number) else share
+
+
+def facts(survey: Survey) -> dict[str, Any]:
+    """What is known beforehand, for programs."""
+    return {
+        "name": survey.name,
+        "rounds": survey.rounds,
+        "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
+        "odds": {
+            "round": odds_factor(survey.round_billionths),
+            "survey": odds_factor(survey.round_billionths * survey.rounds),
+        },
+        "report_bytes": survey.report_size,
+        "questions": [
+            {
+                "name": question.name,
+                "kind": question.kind,
+                "epsilon": str(question.epsilon),
+                "mechanism": question.mechanism.name,
+                "leverage": round(question.mechanism.leverage, 2),
+                "expected": {str(n): expected_error(question, n) for n in CROWDS},
+            }
+            for question in survey.questions
+        ],
+    }
+
+
+def describe(survey: Survey) -> list[str]:
+    """The same for people, a line each."""
+    whole = lifetime_promise(survey.round_billionths, survey.rounds)
+    crowds = " / ".join(f"{people:,}" for people in CROWDS)
+    lines = [
+        f"{survey.name}: {survey.title}",
+        f"asked from {survey.opens} to {survey.closes}, {_rounds(survey)}",
+        f"{_capital(round_promise(survey.round_billionths))};",
+        f"{whole}.",
+        f"95 % intervals to expect, with {crowds} people a round:",
+    ]
+    width = max(len(question.name) for question in survey.questions)
+    for question in survey.questions:
+        expected = " / ".join(_plus_minus(question, people) for people in CROWDS)
+        how = f"{question.mechanism.name}, ε {question.epsilon}"
+        lines.append(f"  {question.name:{width}}  {expected}  ({how})")
+    return lines
+
+
+def warnings(survey: Survey, today: date) -> list[str]:
+    """What the author may not have meant."""
+    found = [warning for question in survey.questions for warning in _of_question(question)]
+    lifetime = survey.round_billionths * survey.rounds
+    if survey.rounds > 1 and lifetime > HIGH_LIFETIME:
+        found.append(
+            f"over its {survey.rounds} rounds the survey adds up to ε {survey.lifetime_epsilon}: "
+            "who answers all of them hides little; ask less often, or with a smaller ε"
+        )
+    if survey.rounds == 1 and survey.period != "once":
+        found.append(
+            f'there is one round only; round = "once" says so, instead of "{survey.period}"'
+        )
+    if survey.closes < today:
+        found.append(f"its last day, {survey.closes}, is over: nobody will answer")
+    return found
+
+
+def _of_question(question: Question) -> list[str]:
+    mechanism, found = question.mechanism, []
+    if question.epsilon.billionths >= HIGH_EPSILON:
+        found.append(
+            f"{question.name}: ε {question.epsilon} changes the odds up to "
+            f"{odds_factor(question.epsilon.billionths)} times, which is hardly "
+            "deniable; most ask with 0.5 to 2"
+        )
+    if mechanism.leverage > HIGH_LEVERAGE:
+        found.append(
+            f"{question.name}: one forged report can be worth {mechanism.leverage:.1f} honest "
+            f"answers; {_less_leverage(question)}"
+        )
+    if Z95 * mechanism.predicted_error(CROWDS[1]) > WIDE:
+        found.append(
+            f"{question.name}: even {CROWDS[1]:,} people give only "
+            f"{_plus_minus(question, CROWDS[1])}; "
+            "ask more people, offer fewer options, or use a larger ε"
+        )
+    return found
+
+
+def _less_leverage(question: Question) -> str:
+    if isinstance(question, Choice) and len(question.options) <= MOST_UNARY_OPTIONS:
+        unary = Unary(question.epsilon, len(question.options)).leverage
+        if unary < question.mechanism.leverage:
+            return f'with mechanism = "unary" it is {unary:.1f}, and a larger ε makes it less'
+    return "a larger ε makes that less"
+
+
+def _plus_minus(question: Question, people: int) -> str:
+    error = expected_error(question, people)
+    return f"± {error:.3g}" if isinstance(question, Number) else f"± {100 * error:.2g} points"
+
+
+def _rounds(survey: Survey) -> str:
+    return "once" if survey.period == "once" else f"each {survey.period}, {survey.rounds} rounds"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""The `deniable` command: a dispatcher for the verbs that each part brings."""

@@ -1,0 +1,114 @@
+"""The verbs that this part brings to the `deniable` command: certify."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from deniable.shared.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from deniable.shared.privacy.certify import Certificate
+
+
+def _certify_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Without --kind: prove every mechanism over a grid of ε and sizes. With it: print the "
+        "integers of one mechanism, for anyone to check by other means."
+    )
+    parser.add_argument("--kind", choices=("bit", "number", "choice"))
+    parser.add_argument("--mechanism", metavar="NAME", help="left out: the one of least error")
+    parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
+    parser.add_argument("--options", metavar="K", type=int, default=2, help="of a choice")
+    parser.add_argument("--low", type=float, default=0.0, help="of a number; changes no integer")
+    parser.add_argument("--high", type=float, default=1.0, help="of a number; changes no integer")
+    parser.add_argument("--grid", metavar="M", type=int, help="steps of a number: M + 1 rows")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+
+
+def _certify(arguments: Namespace) -> int:
+    return _one(arguments) if arguments.kind else _all(arguments.json)
+
+
+def _one(arguments: Namespace) -> int:
+    from deniable.shared.errors import InvalidSurvey, WrongUse
+    from deniable.shared.privacy.certify import build, certify, table
+    from deniable.shared.privacy.epsilon import Epsilon
+    from deniable.shared.privacy.mechanisms import MOST_STEPS
+    from deniable.shared.survey.questions import MOST_OPTIONS
+
+    if not 2 <= arguments.options <= MOST_OPTIONS:
+        raise WrongUse(f"--options is 2 to {MOST_OPTIONS}, got {arguments.options}")
+    if arguments.grid is not None and not 1 <= arguments.grid <= MOST_STEPS:
+        raise WrongUse(f"--grid is 1 to {MOST_STEPS} steps, got {arguments.grid}")
+    if not arguments.low < arguments.high:
+        raise InvalidSurvey(
+            "--high", f"must be above --low, got {arguments.low} and {arguments.high}"
+        )
+    mechanism = build(
+        arguments.kind,
+        Epsilon(arguments.epsilon),
+        arguments.mechanism,
+        arguments.options,
+        arguments.grid,
+    )
+    certificate = certify(mechanism, mechanism.cells)
+    if arguments.json:
+        print(json.dumps(table(mechanism)))
+    else:
+        print(f"{mechanism.name}, ε {mechanism.epsilon}: realised ε {certificate.realised}")
+        print("--json prints the integers.")
+    return 0 if certificate.holds else 1
+
+
+def _all(as_json: bool) -> int:
+    from deniable.shared.privacy.certify import certify, grid
+
+    certificates: list[Certificate] = []
+    for mechanism, size in grid():
+        certificates.append(certify(mechanism, size))
+        if sys.stderr.isatty():
+            print(f"\r{len(certificates)} proofs", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    summary = [
+        _summary(name, certificates) for name in dict.fromkeys(c.mechanism for c in certificates)
+    ]
+    holds = all(c.holds for c in certificates)
+    if as_json:
+        print(json.dumps({"holds": holds, "pairs": len(certificates), "mechanisms": summary}))
+    else:
+        _print_summary(summary, len(certificates), holds)
+    return 0 if holds else 1
+
+
+def _summary(name: str, certificates: list[Certificate]) -> dict[str, object]:
+    mine = [c for c in certificates if c.mechanism == name]
+    return {
+        "mechanism": name,
+        "pairs": len(mine),
+        "holds": all(c.holds for c in mine),
+        "worst_excess": str(max(0, *(-c.loss for c in mine))),
+        "worst_loss": f"{max(c.loss for c in mine):.2e}",
+        "worst_loss_up_to_epsilon_4": f"{max(c.loss for c in mine if float(c.epsilon) <= 4):.2e}",
+    }
+
+
+def _print_summary(summary: list[dict[str, object]], pairs: int, holds: bool) -> None:
+    print(
+        f"{'mechanism':<24}{'pairs':>6}  {'worst excess':>12}  {'worst loss':>10}  {'to ε 4':>10}"
+    )
+    for row in summary:
+        print(
+            f"{row['mechanism']:<24}{row['pairs']:>6}  {row['worst_excess']:>12}  "
+            f"{row['worst_loss']:>10}  {row['worst_loss_up_to_epsilon_4']:>10}"
+        )
+    verdict = "every one gives away at most its ε" if holds else "NOT every one holds its ε"
+    print(f"{pairs} pairs of ε and size proved by integer arithmetic: {verdict}.")
+
+
+VERBS = (
+    Verb("certify", "prove every mechanism's ε by exact arithmetic", _certify_arguments, _certify),
+)

@@ -1,0 +1,1 @@
+"""Exact probabilities: each mechanism a table of integers, with the proof that it keeps its ε."""

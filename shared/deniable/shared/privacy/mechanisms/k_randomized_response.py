@@ -1,0 +1,50 @@
+"""k-ary randomized response: report one of k options, the true one more often than another.
+
+    keep  p = e^ε / (e^ε + k - 1)      the true option
+    lie   q =   1 / (e^ε + k - 1)      each of the other k - 1
+
+Privacy: p / q = e^ε is the largest ratio that a report can show. q is rounded up k - 1 times over,
+and p takes what is left, so the ratio can only become smaller.
+Fit: few options, or a large ε. With many options unary encoding has less variance.
+
+Source: Kairouz, Bonawitz, Ramage 2016, "Discrete distribution estimation under local privacy",
+ICML; for k = 2 it is Warner's randomized response of 1965.
+"""
+
+from __future__ import annotations
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE, lie_units
+
+
+class KRandomizedResponse(SupportDesign):
+    name, kind = "k-randomized-response", "choice"
+
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        self.epsilon = epsilon
+        self.options = self.symbols = options
+        self.lie = lie_units(epsilon, options)
+        self.keep = ONE - self.lie * (options - 1)
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return (self.lie,)
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        roll = draw(64)
+        if roll < self.keep:
+            return answer
+        other = (roll - self.keep) // self.lie  # 0 .. options - 2, each exactly `lie` wide
+        return other + (other >= answer)
+
+    def weight(self, symbol: int, answer: int) -> int:
+        """P[symbol | answer] in units of 2^-64."""
+        return self.keep if symbol == answer else self.lie
+
+    def supports(self, symbol: int, option: int) -> bool:
+        return symbol == option
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return self.keep, self.lie

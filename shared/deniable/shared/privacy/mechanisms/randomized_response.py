@@ -1,0 +1,47 @@
+"""Randomized response: answer a yes-or-no question, and sometimes lie.
+
+    keep  p = e^ε / (e^ε + 1)      the truth
+    lie   q =   1 / (e^ε + 1)      the opposite
+
+Privacy: p / q = e^ε is the largest ratio that a report can show. Rounding q up and giving p the
+remainder can only make the ratio smaller.
+Fit: nothing unbiased has less variance, e^ε / (n (e^ε - 1)^2), for a bit at any ε: the least by the
+two-point bound.
+
+Source: Warner 1965, "Randomized response: a survey technique for eliminating evasive answer bias",
+Journal of the American Statistical Association 60(309).
+"""
+
+from __future__ import annotations
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE, lie_units
+
+
+class RandomizedResponse(SupportDesign):
+    name, kind = "randomized-response", "bit"
+    options = symbols = 2
+
+    def __init__(self, epsilon: Epsilon) -> None:
+        self.epsilon = epsilon
+        self.lie = lie_units(epsilon, 2)
+        self.keep = ONE - self.lie
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return (self.lie,)
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        return answer ^ (draw(64) < self.lie)
+
+    def weight(self, symbol: int, answer: int) -> int:
+        """P[symbol | answer] in units of 2^-64."""
+        return self.keep if symbol == answer else self.lie
+
+    def supports(self, symbol: int, option: int) -> bool:
+        return symbol == option
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return self.keep, self.lie

@@ -1,0 +1,1 @@
+"""The survey document: questions, periods, strict reading, signatures."""

@@ -1,0 +1,220 @@
+"""The survey document: what is asked, by whom, why, from when to when, at what privacy.
+
+People write TOML; what is published is JSON with the same keys, everything chosen and every
+probability written out. Those bytes never change and their SHA-256 is the survey's id: no canonical
+form is needed, bytes are bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.survey.periods import PERIODS, first_day, midnight, round_of
+from deniable.shared.survey.questions import Question, parse_question, question_document
+from deniable.shared.survey.reader import Reader
+
+FORMAT = 1
+MOST_QUESTIONS = 100
+MOST_ROUNDS = 10_000
+MOST_DOCUMENT_BYTES = 4 * 2**20
+EARLY = timedelta(hours=1)  # clocks differ: a round's reports are taken this long before it
+
+
+@dataclass(frozen=True)
+class Survey:
+    name: str
+    title: str
+    purpose: str
+    owner: str
+    opens: date
+    closes: date
+    period: str  # the key `round` of the document
+    grace_days: int
+    retention_days: int
+    minimum_reports: int
+    questions: tuple[Question, ...]
+
+    @property
+    def first_round(self) -> int:
+        return round_of(self.period, self.opens)
+
+    @property
+    def last_round(self) -> int:
+        return round_of(self.period, self.closes)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that overlap the survey's days count as whole."""
+        return self.last_round - self.first_round + 1
+
+    @cached_property
+    def round_billionths(self) -> int:
+        """ε of one round, in billionths: what all its questions give away together."""
+        return sum(question.epsilon.billionths for question in self.questions)
+
+    @property
+    def round_epsilon(self) -> str:
+        return decimal_text(self.round_billionths)
+
+    @property
+    def lifetime_epsilon(self) -> str:
+        return decimal_text(self.round_billionths * self.rounds)
+
+    @property
+    def report_size(self) -> int:
+        """Bytes of one report on the wire."""
+        return sum(question.mechanism.payload_size for question in self.questions)
+
+    def is_open(self, day: date) -> bool:
+        """Whether answers are asked for on this day."""
+        return self.opens <= day <= self.closes
+
+    def round_starts(self, number: int) -> datetime:
+        day = self.opens if self.period == "once" else first_day(self.period, number)
+        return midnight(day)
+
+    def round_ends(self, number: int) -> datetime:
+        if self.period == "once":
+            return midnight(self.closes + timedelta(days=1))
+        return midnight(first_day(self.period, number + 1))
+
+    def taken_from(self, number: int) -> datetime:
+        """From when the server takes reports of a round."""
+        return self.round_starts(number) - EARLY
+
+    def taken_until(self, number: int) -> datetime:
+        """Until when it does: the round's end and the survey's grace."""
+        return self.round_ends(number) + timedelta(days=self.grace_days)
+
+    def report(self, answers: Mapping[str, object], draw: Draw) -> tuple[int, ...]:
+        """One symbol for each question, from all the true answers at once."""
+        self.check_answers(answers)
+        return tuple(question.report(answers[question.name], draw) for question in self.questions)
+
+    def check_answers(self, answers: Mapping[str, object]) -> None:
+        """Refuse answers that are not exactly those asked for, before anything is charged."""
+        names = [question.name for question in self.questions]
+        for name in answers:
+            if name not in names:
+                raise InvalidAnswer(name, f"survey {self.name!r} asks only for {', '.join(names)}")
+        for question in self.questions:
+            if question.name not in answers:
+                raise InvalidAnswer(
+                    question.name,
+                    f"its answer is missing; a survey is answered whole, here {', '.join(names)}",
+                )
+            question.read(answers[question.name])
+
+
+def parse_toml(text: str) -> Survey:
+    """A survey as people write it."""
+    import tomllib
+
+    try:
+        return _parse(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSurvey("survey file", f"is not TOML: {error}") from None
+
+
+def parse_document(document: bytes) -> Survey:
+    """A published survey, from its exact bytes; strict: nothing left out, nothing repeated."""
+    if len(document) > MOST_DOCUMENT_BYTES:
+        raise InvalidSurvey("document", f"is larger than {MOST_DOCUMENT_BYTES} bytes")
+    try:
+        table = json.loads(document.decode("utf-8"), object_pairs_hook=_no_repeats)
+    except (ValueError, RecursionError):
+        raise InvalidSurvey("document", "is not JSON with each key once") from None
+    survey = _parse(table)
+    if json.loads(render_document(survey)) != table:
+        raise InvalidSurvey("document", "leaves something out that a published survey states")
+    return survey
+
+
+def render_document(survey: Survey) -> bytes:
+    """The bytes to publish. Made only once: from then on the bytes themselves are passed on."""
+    table = {
+        "deniable": FORMAT,
+        "survey": {
+            "name": survey.name,
+            "title": survey.title,
+            "purpose": survey.purpose,
+            "owner": survey.owner,
+            "opens": survey.opens.isoformat(),
+            "closes": survey.closes.isoformat(),
+            "round": survey.period,
+            "grace_days": survey.grace_days,
+            "retention_days": survey.retention_days,
+            "minimum_reports": survey.minimum_reports,
+        },
+        "question": [question_document(question) for question in survey.questions],
+    }
+    return (json.dumps(table, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def survey_id(document: bytes) -> str:
+    return hashlib.sha256(document).hexdigest()
+
+
+def _parse(table: object) -> Survey:
+    top = Reader("document", table)
+    if top.count("deniable", FORMAT, 1, 1_000) != FORMAT:
+        raise InvalidSurvey(
+            "document.deniable", f"this version reads format {FORMAT}; upgrade deniable"
+        )
+    reader = Reader("survey", top.take("survey", dict, "begin the file with [survey]"))
+    tables = top.take("question", list, "add at least one [[question]]")
+    top.done()
+    if not 1 <= len(tables) <= MOST_QUESTIONS:
+        raise InvalidSurvey("question", f"a survey has 1 to {MOST_QUESTIONS} questions")
+    questions = tuple(
+        parse_question(Reader(f"question[{number}]", part)) for number, part in enumerate(tables, 1)
+    )
+    survey = Survey(
+        name=reader.survey_name("name"),
+        title=reader.text("title", 'write title = "How is the app doing?"'),
+        purpose=reader.text("purpose", "say in a sentence what the answers are for"),
+        owner=reader.text("owner", "say who asks, and an address to write to"),
+        opens=reader.day("opens"),
+        closes=reader.day("closes"),
+        period=reader.one_of("round", PERIODS),
+        grace_days=reader.count("grace_days", 14, 0, 366),
+        retention_days=reader.count("retention_days", 90, 0, 3660),
+        minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
+        questions=questions,
+    )
+    reader.done()
+    _check_whole(survey)
+    return survey
+
+
+def _check_whole(survey: Survey) -> None:
+    names = [question.name for question in survey.questions]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidSurvey(
+                "question.name", f"{name!r} is there twice; name each question once"
+            )
+    if survey.closes < survey.opens:
+        raise InvalidSurvey(
+            "survey.closes", f"{survey.closes} is before opens {survey.opens}; swap them"
+        )
+    if survey.opens.year < 1970 or survey.closes.year >= 9000:
+        raise InvalidSurvey("survey.opens", "write years from 1970 to 8999")
+    if survey.rounds > MOST_ROUNDS:
+        raise InvalidSurvey("survey.round", f"{survey.rounds} rounds are more than {MOST_ROUNDS}")
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a key is there twice")
+    return table

@@ -1,0 +1,1 @@
+"""The studies, one module or folder each; `frame.registry` names them."""

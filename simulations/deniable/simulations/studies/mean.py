@@ -1,0 +1,222 @@
+"""A bounded mean: every local mechanism for numbers against a trusted curator.
+
+    local      each mechanism's table, put on its grid by a fair coin        variance V(x) / n
+    central    discrete Laplace noise on the sum, on a grid of 1,000 steps   about 2 / (n ε)^2
+
+as shares of the range; V depends on where in it people are, and that is what the populations are
+for. Both keep ε for one person who answers otherwise; the number of people is public.
+
+The JSON form: `options` and `cells` (`model`, `mechanism`, `population`, `epsilon`, `people`,
+`exact`, `measured`, `measured_error`, `repetitions`; mean squared errors as shares of the range,
+squared).
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+import matplotlib.figure
+import numpy as np
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import number_mechanism
+from deniable.simulations.central import BoundedMean
+from deniable.simulations.frame import comparison
+from deniable.simulations.frame.comparison import Series, look, number
+from deniable.simulations.frame.figures import new_figure
+from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.population import discrete_laplace, fixed, on_grid, whole_people
+
+CENTRAL_STEPS = 1_000
+POINTS = tuple(tenth / 10 for tenth in range(11))
+POPULATIONS = {  # how many people in each hundred stand at 0, 0.1, ..., 1 of the range
+    "low": (30, 25, 16, 11, 7, 4, 3, 2, 1, 1, 0),
+    "uniform": (9, 9, 9, 9, 9, 10, 9, 9, 9, 9, 9),
+    "middle": (0, 0, 2, 8, 20, 40, 20, 8, 2, 0, 0),
+    "ends": (50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50),
+}
+LABELS = {
+    "one-bit-mean": "one bit",
+    "local-laplace": "local Laplace",
+    "ternary": "ternary",
+    "split-sign": "split sign",
+}
+LOCAL = tuple(Series("local", name, LABELS[name], look(place)) for place, name in enumerate(LABELS))
+CENTRAL = Series("central", "laplace", "trusted server", look(5))
+SERIES = (*LOCAL, CENTRAL)
+
+
+def arguments(parser: ArgumentParser) -> None:
+    comparison.add_arguments(parser, "0.5,1,2,4,8", "1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 1_000)
+    parser.add_argument(
+        "--population", default="low", help=f"{', '.join(POPULATIONS)} (default %(default)s)"
+    )
+
+
+def options(chosen: Namespace) -> Options:
+    if chosen.population not in POPULATIONS:
+        raise WrongUse(
+            f"--population is one of {', '.join(POPULATIONS)}; got {chosen.population!r}"
+        )
+    return {**comparison.read_options(chosen, 100), "population": chosen.population}
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    shared = {key: options[key] for key in ("population", "repetitions")}
+    return [
+        {"mechanism": series.mechanism, "epsilon": epsilon, "people": people, **shared}
+        for series in SERIES
+        for epsilon in options["epsilon"]
+        for people in options["people"]
+    ]
+
+
+def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+    epsilon, times = Epsilon(str(cell["epsilon"])), int(cell["repetitions"])
+    people = int(cell["people"])
+    held = whole_people(POPULATIONS[str(cell["population"])], people).tolist()
+    series = next(s for s in SERIES if s.mechanism == cell["mechanism"])
+    if series is CENTRAL:
+        trusted = BoundedMean(epsilon, CENTRAL_STEPS)
+        errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
+        exact = trusted.variance(people)
+    else:
+        table = number_mechanism(epsilon, name=series.mechanism)
+        truth = sum(x * count for x, count in zip(POINTS, held, strict=True)) / people
+        points = on_grid(POINTS, held, len(table.rows) - 1, times, generator)
+        counts = fixed(table, points, times, generator).counts
+        values = np.array([float(value / table.steps) for value in table.values])
+        errors = counts @ values / people - truth
+        exact = (
+            sum(table.variance(people, x) * c for x, c in zip(POINTS, held, strict=True)) / people
+        )
+    row = comparison.row(series, str(epsilon), people, exact, errors)
+    return [{"population": cell["population"], **row}]
+
+
+def report(options: Options, rows: Sequence[Row]) -> Report:
+    epsilon = comparison.middle(options["epsilon"])
+    people = comparison.middle(options["people"])
+    shown = comparison.pick(rows, epsilon=epsilon)
+    return Report(
+        findings=_findings(rows, epsilon, people),
+        figures=[
+            Figure(
+                "error",
+                f"How far off an estimated mean is, as a share of the range, against the people "
+                f"asked, at ε {epsilon}. Lines are formulas, points are simulations.",
+                lambda: comparison.error_figure(
+                    shown,
+                    SERIES,
+                    f"Error of a mean, ε {epsilon}",
+                    "± % of the range (1.96 standard errors)",
+                    100,
+                ),
+            ),
+            Figure(
+                "mechanisms",
+                "The same error against ε, for the local mechanisms: which one is best depends "
+                "on ε, "
+                "and on where in the range people are.",
+                lambda: _mechanisms_figure(comparison.pick(rows, people=people), people),
+            ),
+        ],
+        tables=[
+            comparison.error_table(
+                "Error of the estimated mean, in % of the range: 1.96 standard errors",
+                rows,
+                SERIES,
+                100,
+                "",
+            )
+        ],
+        method=[
+            (
+                f"The population is {options['population']!r}: of each hundred people, "
+                f"{POPULATIONS[options['population']]} stand at 0, 0.1, ..., 1 of the range. "
+                f"They are "
+                "fixed, and only coins and noise are drawn."
+            ),
+            comparison.check_words(rows),
+            (
+                "On its way each number is put on the mechanism's grid by a fair coin, one "
+                "binomial for "
+                "all who stand at the same place, and goes through the mechanism's table, one "
+                "multinomial for each row: exactly what as many devices would send."
+            ),
+            (
+                f"The trusted server has the sum on a grid of {CENTRAL_STEPS:,} steps, with "
+                f"discrete "
+                "Laplace noise for one person who moves through the whole range."
+            ),
+        ],
+        document=comparison.cells_document(options, rows),
+    )
+
+
+def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
+    found = comparison.pick(rows, epsilon=epsilon, people=people)
+    central = comparison.one(found, model="central")
+    best = min(comparison.pick(found, model="local"), key=lambda r: number(r, "exact"))
+    label = next(s.label for s in LOCAL if s.mechanism == best["mechanism"])
+    first, last = (_best(rows, e, people) for e in (rows[0]["epsilon"], rows[-1]["epsilon"]))
+    ratio = number(best, "exact") / number(central, "exact")
+    return [
+        (
+            f"With {people:,} people at ε {epsilon}, the best local mechanism ({label}) gives a "
+            f"mean to "
+            f"± {comparison.figure(100 * comparison.half_width(best))} % of the range, and a "
+            f"trusted "
+            f"server to ± {comparison.figure(100 * comparison.half_width(central))} %: "
+            f"{comparison.figure(ratio)} times the variance."
+        ),
+        (
+            f"Of the local mechanisms {first} errs least at ε {rows[0]['epsilon']}, and {last} at "
+            f"ε {rows[-1]['epsilon']}; the price in people grows with the people asked in every "
+            f"case."
+        ),
+    ]
+
+
+def _best(rows: Sequence[Row], epsilon: object, people: int) -> str:
+    found = comparison.pick(rows, epsilon=epsilon, people=people, model="local")
+    best = min(found, key=lambda r: number(r, "exact"))
+    return next(s.label for s in LOCAL if s.mechanism == best["mechanism"])
+
+
+def _mechanisms_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
+    figure = new_figure()
+    axes = figure.subplots()
+    for series in LOCAL:
+        found = comparison.pick(rows, mechanism=series.mechanism, model=series.model)
+        epsilons = [float(str(r["epsilon"])) for r in found]
+        axes.plot(
+            epsilons,
+            [100 * comparison.half_width(r) for r in found],
+            color=series.look.color,
+            linestyle=series.look.dash,
+            marker=series.look.marker,
+            label=series.label,
+        )
+    axes.set(xscale="log", yscale="log", xlabel="ε")
+    axes.set(ylabel="± % of the range (1.96 standard errors)")
+    axes.set_title(f"Error of a mean by local mechanism, {people:,} people")
+    ticks = sorted({float(str(r["epsilon"])) for r in rows})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(visible=True)
+    axes.legend(loc="best")
+    return figure
+
+
+STUDY = Study(
+    name="mean",
+    question="What does it cost to learn a mean without trusting the server?",
+    arguments=arguments,
+    options=options,
+    cells=cells,
+    run=run,
+    report=report,
+)

@@ -1,0 +1,25 @@
+"""Minimax: what privacy costs at best for a mean, locally and centrally, against the limit.
+
+The study of section 4.2.2 of the notes on two models of privacy, with the constants: for the
+families P_k = {E|X|^k <= 1}, the risk of stated estimators as a formula (`estimators.py`), on the
+hardest law (`laws.py`) exactly and measured (`measure.py`), the limit (`limits.py`), and how fast
+each falls with the people (`slopes.py`).
+"""
+
+from deniable.simulations.frame.study import Study
+from deniable.simulations.studies.minimax.cell import run_cell
+from deniable.simulations.studies.minimax.options import add_arguments, make_cells, read_options
+from deniable.simulations.studies.minimax.report import make_report
+
+__all__ = ["STUDY"]
+
+STUDY = Study(
+    name="minimax",
+    question="What does privacy cost when the mean of unknown numbers is asked for?",
+    arguments=add_arguments,
+    options=read_options,
+    cells=make_cells,
+    run=run_cell,
+    report=make_report,
+    where="pool",
+)

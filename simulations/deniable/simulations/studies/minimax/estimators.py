@@ -1,0 +1,157 @@
+"""The estimators: cut each number off at a clip, privatise it, average; and their worst risks.
+
+The family P_k holds every law with E|X|^k <= 1. Cutting off at t makes the mean wrong by at most
+
+    b t^(1 - k),    b = (k - 1)^(k - 1) / k^k,
+
+attained by X = a with chance a^-k and else 0, with a = k t / (k - 1). Each report of y = X / t has
+the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
+
+    risk <= b^2 t^(2 - 2k) + (s0 t^2 + s1 t + s2) / n + noise t^2
+
+                    s0                            s1                       s2     noise
+    one-bit         ((e^ε + 1) / (e^ε - 1))^2     0                        0      0
+    ternary         2 (e^ε + 2) / (e^ε - 1)^2     (e^ε + 2) / (e^ε - 1)    0      0
+    split-sign      4 e^ε / (e^ε - 1)^2           2                        0      0
+    laplace         0                             0                        1      8 / (n ε)^2
+    mean            0                             0                        1      0, no clip
+
+and the clip is where this is least. Where it exceeds 1, answering 0 risks less: the clip is 0.
+The local tables' moments are those of their integers, which differ from these by about 2^-64.
+
+Sources: Duchi, Jordan, Wainwright 2018, Journal of the American Statistical Association 113(521),
+for cutting off and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+
+MODELS = {
+    "one-bit": "local",
+    "ternary": "local",
+    "split-sign": "local",
+    "laplace": "central",
+    "mean": "none",
+}
+GRID = 2**20  # the central sum is of whole numbers: at least half as many steps reach the clip
+_TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
+    "one-bit": OneBitMean,
+    "ternary": Ternary,
+    "split-sign": SplitSign,
+}
+
+
+@dataclass(frozen=True)
+class Estimator:
+    name: str
+    moments: float  # k, or infinity
+    users: int
+    second: tuple[float, float, float]  # s0, s1, s2
+    noise: float = 0.0  # variance of what is added to the mean, for a clip of 1
+    table: NumberTable | None = None
+    epsilon: Epsilon | None = None  # of the central noise
+    clip: float = math.inf
+
+    @property
+    def model(self) -> str:
+        return MODELS[self.name]
+
+    @property
+    def bound(self) -> float:
+        """The risk formula above, at this clip; 1 where the estimate is always 0."""
+        return worst_risk(self, self.clip) if self.clip else 1.0
+
+
+def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
+    """The named estimator with the clip that risks least."""
+    plain = _unclipped(name, moments, epsilon, users)
+    if name == "mean":
+        return plain
+    clip = _best_clip(plain)
+    if name == "laplace":
+        clip = whole_clip(clip)
+    if worst_risk(plain, clip) >= 1:
+        clip = 0.0
+    return replace(plain, clip=clip)
+
+
+def worst_risk(estimator: Estimator, clip: float) -> float:
+    s0, s1, s2 = estimator.second
+    if math.isinf(clip):
+        return s2 / estimator.users
+    spread = (s0 * clip**2 + s1 * clip + s2) / estimator.users
+    return worst_bias(estimator.moments, clip) ** 2 + spread + estimator.noise * clip**2
+
+
+def worst_bias(moments: float, clip: float) -> float:
+    """Of all laws in P_k, cut off at `clip`; none where nothing exceeds it."""
+    if math.isinf(moments):
+        return 0.0
+    k = moments
+    return math.exp((k - 1) * math.log((k - 1) / clip) - k * math.log(k))
+
+
+def grid_step(clip: float) -> float:
+    """Of the central sum's grid: a power of two, so that 1 lies on it too."""
+    return 2.0 ** math.ceil(math.log2(clip)) / GRID
+
+
+def whole_clip(clip: float) -> float:
+    return round(clip / grid_step(clip)) * grid_step(clip)
+
+
+def central_noise(estimator: Estimator) -> DiscreteLaplace:
+    """Of the clipped sum, in steps: one person moves it from one clip to the other at most."""
+    assert estimator.epsilon is not None
+    reach = round(estimator.clip / grid_step(estimator.clip))
+    return DiscreteLaplace(estimator.epsilon, 2 * reach)
+
+
+def second_moments(table: NumberTable) -> tuple[float, float, float]:
+    """s0 and s1 from the integers: exactly at the middle, and at an end, of [-1, 1]."""
+    values = [2 * value / table.steps - 1 for value in table.values]
+    middle, end = (
+        float(sum(units * value**2 for units, value in zip(row, values, strict=True)) / ONE)
+        for row in (table.rows[table.steps // 2], table.rows[-1])
+    )
+    return middle, end - middle, 0.0
+
+
+def _unclipped(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
+    if name in _TABLES:
+        table = _TABLES[name](epsilon)
+        return Estimator(name, moments, users, second_moments(table), table=table)
+    if name == "laplace":
+        noise = 8 / (users * float(epsilon)) ** 2
+        return Estimator(name, moments, users, (0, 0, 1), noise, epsilon=epsilon)
+    return Estimator(name, moments, users, (0, 0, 1))
+
+
+def _best_clip(estimator: Estimator) -> float:
+    """Nothing exceeds 1 in P_inf. Else the closed form where s1 = 0, or a search below it."""
+    if math.isinf(estimator.moments):
+        return 1.0
+    k, (s0, s1, _) = estimator.moments, estimator.second
+    spread = s0 / estimator.users + estimator.noise
+    closed = ((k - 1) * worst_bias(k, 1.0) ** 2 / spread) ** (1 / (2 * k))
+    if not s1:
+        return float(closed)
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(
+        lambda log: worst_risk(estimator, math.exp(log)),
+        bounds=(math.log(closed) - 8, math.log(closed) + 1),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return float(np.exp(found.x))

@@ -1,0 +1,147 @@
+"""The hardest law for an estimator: where its exact risk is largest, among laws of two points.
+
+Candidates: 0 and a with chance a^-k, a = k t / (k - 1), which loses most by the cut; +1 and -1 with
+mean 0, whose spread is largest; and a search over all laws of two points c and a in P_k, made finer
+around the best. For a law with mean m, and means y and |y| and y^2 of the numbers cut off at t,
+
+    risk = (m - y)^2 + (s0 t^2 + s1 t |y| + s2 y^2 - y^2) / n + noise t^2      (see estimators.py)
+
+is exact: noise is unbiased, people are drawn independently.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.simulations.studies.minimax.estimators import Estimator, central_noise, grid_step
+
+Array = NDArray[np.float64]
+ZOOMS = 6
+SIZES = (17, 9, 5)  # of the grids: the high point, what it takes, the low point
+SHAPES = ((-1, 1, 1), (1, -1, 1), (1, 1, -1))
+AT_LEAST = 1 + 1e-9  # what the search must gain before the simpler law is left
+
+
+@dataclass(frozen=True)
+class TwoPoints:
+    """`high` with this chance, else `low`."""
+
+    low: float
+    high: float
+    chance: float
+
+    @property
+    def mean(self) -> float:
+        return (1 - self.chance) * self.low + self.chance * self.high
+
+
+SIGNS = TwoPoints(-1.0, 1.0, 0.5)
+
+
+def exact_risk(estimator: Estimator, law: TwoPoints) -> float:
+    return float(_risks(estimator, *(np.array(x) for x in (law.low, law.high, law.chance))))
+
+
+def moment(law: TwoPoints, moments: float) -> float:
+    """E|X|^k, which P_k bounds by 1; for P_inf the largest |X|."""
+    if math.isinf(moments):
+        return max(abs(law.low), abs(law.high))
+    shares = (1 - law.chance, abs(law.low)), (law.chance, abs(law.high))
+    return math.fsum(chance * size**moments for chance, size in shares)
+
+
+def hardest_law(estimator: Estimator) -> TwoPoints:
+    if not estimator.clip:
+        return TwoPoints(0.0, 1.0, 1.0)  # the estimate is 0: the largest mean is hardest
+    if math.isinf(estimator.clip):
+        return SIGNS  # nothing is cut: the largest spread is
+
+    def risk(law: TwoPoints) -> float:
+        return exact_risk(estimator, law)
+
+    named = max(_named_laws(estimator), key=risk)
+    found = (_search(estimator, span) for span in _places_of_the_high_point(estimator))
+    searched = max((_on_grid(estimator, law) for law in found), key=risk)
+    return searched if risk(searched) > AT_LEAST * risk(named) else named
+
+
+def _named_laws(estimator: Estimator) -> list[TwoPoints]:
+    k = estimator.moments
+    if math.isinf(k):
+        return [SIGNS]
+    far = max(1.0, k * estimator.clip / (k - 1))
+    return [SIGNS, TwoPoints(0.0, far, far**-k)]
+
+
+def _risks(estimator: Estimator, low: Array, high: Array, chance: Array) -> Array:
+    t, (s0, s1, s2) = estimator.clip, estimator.second
+    cut_low, cut_high = np.clip(low, -t, t), np.clip(high, -t, t)
+
+    def mean(at_low: Array, at_high: Array) -> Array:
+        return (1 - chance) * at_low + chance * at_high
+
+    bias = mean(low - cut_low, high - cut_high)
+    spread = s2 * mean(cut_low**2, cut_high**2) - mean(cut_low, cut_high) ** 2
+    if math.isinf(t):
+        return np.asarray(spread / estimator.users)
+    spread += s0 * t**2 + s1 * t * mean(abs(cut_low), abs(cut_high))
+    return np.asarray(bias**2 + spread / estimator.users + noise_variance(estimator))
+
+
+def noise_variance(estimator: Estimator) -> float:
+    """Of the mean: what is added is exactly discrete Laplace."""
+    if not estimator.noise:
+        return 0.0
+    step = grid_step(estimator.clip)
+    return central_noise(estimator).variance * (step / estimator.users) ** 2
+
+
+def _places_of_the_high_point(estimator: Estimator) -> list[tuple[float, float]]:
+    """Logarithms. Risk has two hills: where few numbers are cut, and around the worst of cuts."""
+    if math.isinf(estimator.moments):
+        return [(0.0, 0.0)]
+    low = math.log(max(1.0, estimator.clip))
+    return [(0.0, max(math.log(4.0), low)), (low, low + math.log(4.0))]
+
+
+def _search(estimator: Estimator, places: tuple[float, float]) -> TwoPoints:
+    """By the place of the high point, how much of E|X|^k it takes, and how far the low point uses
+    what is left: each on a grid, then around the best one again."""
+    whole = [places, (0.0, 1.0), (-1.0, 1.0)]
+    spans, best = whole, [0.0, 0.0, 0.0]
+    for _ in range(ZOOMS):
+        axes = [np.linspace(*span, size) for span, size in zip(spans, SIZES, strict=True)]
+        point = [axis.reshape(shape) for axis, shape in zip(axes, SHAPES, strict=True)]
+        risks = _risks(estimator, *_laws(estimator.moments, *point))
+        place = np.unravel_index(np.argmax(risks), risks.shape)
+        best = [float(axis[i]) for axis, i in zip(axes, place, strict=True)]
+        spans = [
+            (max(low, at - (end - begin) / 4), min(high, at + (end - begin) / 4))
+            for (low, high), at, (begin, end) in zip(whole, best, spans, strict=True)
+        ]
+    low, high, chance = (float(x) for x in _laws(estimator.moments, *map(np.array, best)))
+    return TwoPoints(low, high, chance)
+
+
+def _laws(moments: float, log_high: Array, taken: Array, side: Array) -> tuple[Array, Array, Array]:
+    """Every law here has E|X|^k <= 1; in P_inf, both points lie in [-1, 1]."""
+    high = np.exp(log_high)
+    if math.isinf(moments):
+        return np.broadcast_arrays(side, high, taken)  # type: ignore[return-value]  # three of them
+    chance = taken * high**-moments
+    left = np.maximum(0.0, 1 - chance * high**moments) / np.maximum(1 - chance, 1e-300)
+    low = side * left ** (1 / moments)
+    return np.broadcast_arrays(np.where(chance < 1, low, 0.0), high, chance)  # type: ignore[return-value]  # three of them
+
+
+def _on_grid(estimator: Estimator, law: TwoPoints) -> TwoPoints:
+    """The central sum is of whole steps, so its law stands on them; toward 0, to stay in P_k."""
+    if estimator.name != "laplace":
+        return law
+    step = grid_step(estimator.clip)
+    low, high = (math.trunc(x / step) * step for x in (law.low, law.high))
+    return TwoPoints(low, high, law.chance)

@@ -1,0 +1,137 @@
+"""The figures of the minimax study: risk against people, and what a crowd is worth against ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.axes
+import matplotlib.figure
+
+from deniable.simulations.frame.figures import FAINT, LOOKS, new_figure
+from deniable.simulations.frame.study import Row
+from deniable.simulations.studies.minimax.estimators import MODELS
+from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
+from deniable.simulations.studies.minimax.slopes import Slope, number
+
+LOOK_OF = dict(zip(LABELS, (LOOKS[0], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[3]), strict=True))
+SHOWN_AGAINST_USERS = ("one-bit", "ternary", "laplace", "mean")
+FRACTIONS = {2.0: "1/2", 3.0: "2/3", 4.0: "3/4"}
+
+
+def draw_risks(rows: Sequence[Row], slopes: Sequence[Slope]) -> matplotlib.figure.Figure:
+    epsilon = middle_epsilon(rows)
+    rows = [row for row in rows if row["epsilon"] == epsilon]
+    figure, panels = _panels(rows, "people", "mean squared error")
+    for moments, axes in panels:
+        part = [row for row in rows if number(row, "moments") == moments]
+        _draw_limits(axes, part)
+        for estimator in SHOWN_AGAINST_USERS:
+            _draw_series(axes, [row for row in part if row["estimator"] == estimator], estimator)
+        fits = [s for s in slopes if (s.moments, s.epsilon) == (moments, epsilon)]
+        _write_slopes(axes, [s for s in fits if s.estimator in SHOWN_AGAINST_USERS])
+    figure.suptitle(f"The error of an estimated mean, at ε = {epsilon:g}", fontsize=12)
+    _legend(figure, panels[0][1])
+    return figure
+
+
+def draw_worth(rows: Sequence[Row]) -> matplotlib.figure.Figure:
+    """The inverse of the risk is the number of people who would tell as much without privacy."""
+    users = max(int(number(row, "users")) for row in rows)
+    rows = [row for row in rows if row["users"] == users]
+    figure, panels = _panels(rows, "ε: the larger, the less private", "worth in people")
+    ticks = sorted({number(row, "epsilon") for row in rows})
+    for moments, axes in panels:
+        for estimator, label in LABELS.items():
+            series = sorted(
+                (number(row, "epsilon"), 1 / number(row, "risk_measured"))
+                for row in rows
+                if number(row, "moments") == moments and row["estimator"] == estimator
+            )
+            axes.plot(*zip(*series, strict=True), label=label, **_style(estimator))
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    figure.suptitle(f"What {users:,} people are worth, in people without privacy", fontsize=12)
+    _legend(figure, panels[0][1])
+    return figure
+
+
+def _panels(
+    rows: Sequence[Row], across: str, up: str
+) -> tuple[matplotlib.figure.Figure, list[tuple[float, matplotlib.axes.Axes]]]:
+    """One for each family, two beside each other, on logarithmic scales."""
+    families = sorted({number(row, "moments") for row in rows})
+    columns = min(2, len(families))
+    lines = math.ceil(len(families) / columns)
+    figure = new_figure(4.1 * columns + 0.4, 3.1 * lines + 1.1)
+    grid = list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
+    for empty in grid[len(families) :]:
+        empty.remove()
+    for place, (moments, axes) in enumerate(zip(families, grid, strict=False)):
+        axes.set(xscale="log", yscale="log", title=_family(moments))
+        axes.minorticks_off()
+        axes.grid(visible=True)
+        if place + columns >= len(families):
+            axes.set_xlabel(across)
+            axes.tick_params(labelbottom=True)
+        if place % columns == 0:
+            axes.set_ylabel(up)
+    return figure, list(zip(families, grid, strict=False))
+
+
+def _draw_series(axes: matplotlib.axes.Axes, rows: Sequence[Row], estimator: str) -> None:
+    """The bound as a line, what was measured as points; most errors are smaller than the points."""
+    users = [number(row, "users") for row in rows]
+    style = _style(estimator)
+    bounds = [number(row, "risk_bound") for row in rows]
+    axes.plot(users, bounds, **{**style, "marker": "none"})
+    axes.errorbar(
+        users,
+        [number(row, "risk_measured") for row in rows],
+        yerr=[number(row, "risk_error") for row in rows],
+        label=LABELS[estimator],
+        **{**style, "ls": "none"},
+    )
+
+
+def _draw_limits(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
+    """Of either private model; that of the curator all but touches the risk without privacy."""
+    style: dict[str, Any] = {"color": FAINT, "lw": 1.2, "ls": (0, (1, 1.5))}  # Any: matplotlib's
+    for estimator, label in (("one-bit", "no estimator is below"), ("laplace", None)):
+        part = [row for row in rows if row["estimator"] == estimator]
+        users, limits = ([number(r, key) for r in part] for key in ("users", "lower_bound"))
+        axes.plot(users, limits, label=label, **style)
+
+
+def _write_slopes(axes: matplotlib.axes.Axes, slopes: Sequence[Slope]) -> None:
+    """In the lower left corner, which no falling line reaches."""
+    for place, slope in enumerate(reversed(slopes)):
+        axes.text(
+            0.03,
+            0.03 + 0.085 * place,
+            f"$n^{{{slope.fitted:.3f}}}$  in theory $n^{{{_theory(slope)}}}$",
+            transform=axes.transAxes,
+            color=LOOK_OF[slope.estimator].color,
+            fontsize=9.5,
+        )
+
+
+def _style(estimator: str) -> dict[str, Any]:  # Any: keyword arguments of matplotlib's
+    """Without privacy is a hollow mark, so that what lies on it is seen."""
+    hollow = {"mfc": "none", "ms": 8} if estimator == "mean" else {}
+    return {**LOOK_OF[estimator].style, "lw": 1.3, **hollow}
+
+
+def _theory(slope: Slope) -> str:
+    if MODELS[slope.estimator] == "local" and slope.moments in FRACTIONS:
+        return f"-{FRACTIONS[slope.moments]}"
+    return f"{slope.theory:.3g}"
+
+
+def _family(moments: float) -> str:
+    return "|X| ≤ 1" if math.isinf(moments) else f"E|X|$^{{{moments:g}}}$ ≤ 1"
+
+
+def _legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
