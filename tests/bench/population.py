@@ -7,7 +7,7 @@ One by one is measured with few people, as a device draws its report, and scaled
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
 )
 from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.shapes import Shape
 from deniable.simulations.population import drawn, fixed, whole_people
 from tests.bench.measure import Measurement, seconds
 
@@ -36,18 +37,18 @@ ONE = Epsilon("1")
 def measurements() -> Iterator[Measurement]:
     generator = np.random.default_rng(20261118)
 
-    def at_once(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
-        held = whole_people([1.0] * answers(mechanism), people)
+    def at_once(mechanism: Shape, people: int, times: int) -> Callable[[], object]:
+        held = whole_people([1.0] * mechanism.answers, people)
         return lambda: fixed(mechanism, held, times, generator)
 
-    def drawn_anew(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
-        law = [1 / answers(mechanism)] * answers(mechanism)
+    def drawn_anew(mechanism: Shape, people: int, times: int) -> Callable[[], object]:
+        law = [1 / mechanism.answers] * mechanism.answers
         return lambda: drawn(mechanism, law, people, times, generator)
 
     bit, one_bit = RandomizedResponse(ONE), OneBitMean(ONE)
     eight, fine = LocalLaplace(Epsilon("4"), 8), LocalLaplace(ONE, 64)
     k_ary, unary = KRandomizedResponse(ONE, 1024), Unary(ONE, 1024)
-    cases: list[tuple[str, Mechanism, int, int, float, Callable[..., Callable[[], object]]]] = [
+    cases: list[tuple[str, Shape, int, int, float, Callable[..., Callable[[], object]]]] = [
         ("a bit", bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, one bit", one_bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, 9 symbols", eight, BILLION, REPETITIONS, 50, at_once),
@@ -64,7 +65,7 @@ def measurements() -> Iterator[Measurement]:
 
 def measurement(
     name: str,
-    mechanism: Mechanism,
+    mechanism: Shape,
     people: int,
     times: int,
     limit: float,
@@ -85,19 +86,12 @@ def measurement(
     )
 
 
-def answers(mechanism: Mechanism) -> int:
-    return len(getattr(mechanism, "rows", ())) or mechanism.cells
-
-
 def one_by_one(mechanism: Mechanism, people: int = 500) -> float:
     """Seconds for one person's report, as a device draws it; the best of a few rounds."""
-    given: Sequence[object] = range(answers(mechanism))
-    if mechanism.kind == "number":
-        given = [(answer, answers(mechanism) - 1) for answer in range(answers(mechanism))]
+    given = [mechanism.answer_at(answer) for answer in range(mechanism.answers)]
     held = list(islice(cycle(given), people))
-    randomize = mechanism.randomize  # type: ignore[attr-defined]  # each shape's own answer type
     return min(
-        seconds(lambda: [randomize(answer, kernel_draw) for answer in held]) / people
+        seconds(lambda: [mechanism.randomize(answer, kernel_draw) for answer in held]) / people
         for _ in range(ROUNDS)
     )
 

@@ -12,7 +12,7 @@ from deniable.shared.privacy.mechanisms import (
     OneBitMean,
     RandomizedResponse,
     Unary,
-    number_mechanism,
+    number_table,
 )
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 from tests.bench.measure import Measurement, compare
@@ -27,7 +27,7 @@ def measurements() -> Iterator[Measurement]:
     for k in (16, 1_024, 65_536):
         choice = KRandomizedResponse(one, k)
         yield against_kernel(f"randomize 1 of {k} options, k-ary", choice.randomize, 7, 5)
-    for table in (OneBitMean(one), number_mechanism(Epsilon("2"), 64, "local-laplace")):
+    for table in (OneBitMean(one), number_table(Epsilon("2"), 64, "local-laplace")):
         name = f"randomize a number, {table.name}"
         yield against_kernel(name, table.randomize, (17, 120), 5)
     for k in (128, 1_024):

@@ -44,7 +44,7 @@ def test_the_demo_in_json_says_what_programs_rely_on() -> None:
 def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
     done = demo("--people", "100", "--exit")
     assert done.returncode == 0, done.stderr
-    assert "changes the odds about anyone at most 7.4 times (ε 2)" in done.stdout
+    assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
     assert "100 of 100" in done.stderr
 
 

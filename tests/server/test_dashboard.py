@@ -175,7 +175,7 @@ def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
     assert "Find crashes by platform" in response.text
     assert "Example Ltd, privacy@example.org" in response.text
     assert (
-        "Everything sent in one round changes the odds about anyone at most 34 times"
+        "Everything sent in one round changes the odds about any respondent by a factor of"
         in response.text
     )
     assert "the people who reported" in response.text

@@ -25,7 +25,7 @@ from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.periods import round_of
+from deniable.shared.survey.periods import PERIODS
 from tests.server.world import (
     choice,
     envelope,
@@ -149,7 +149,7 @@ def this_month() -> Survey:
 
 
 def this_round(asked: PublishedSurvey) -> int:
-    return round_of("month", datetime.now(UTC).date())
+    return PERIODS["month"].round_of(datetime.now(UTC).date())
 
 
 def planted(bug: str) -> list[str]:

@@ -88,8 +88,10 @@ def test_odds_in_words_are_never_less_than_the_truth(number: int) -> None:
 
 
 def test_promises_name_odds_and_epsilon() -> None:
-    assert "7.4 times (ε 2)" in round_promise(2 * BILLION)
-    assert "its 3 rounds changes them at most 410 times (ε 6)" in lifetime_promise(2 * BILLION, 3)
+    assert "by a factor of at most 7.4 (ε 2)" in round_promise(2 * BILLION)
+    assert "its 3 rounds changes them by a factor of at most 410 (ε 6)" in lifetime_promise(
+        2 * BILLION, 3
+    )
     assert "more than a trillion" in lifetime_promise(2 * BILLION, 365)
 
 

@@ -9,23 +9,27 @@ from operator import mul
 import mpmath
 import pytest
 
+from deniable.shared.privacy.certify import certify, grid
+from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, Mechanism
 from deniable.shared.privacy.mechanisms import (
-    MECHANISMS,
     KRandomizedResponse,
     LocalLaplace,
     RandomizedResponse,
     Ternary,
-    choice_mechanism,
-    number_mechanism,
+    mechanism,
+    mechanisms,
+    number_table,
+    sizes,
+    support_design,
 )
-from deniable.shared.privacy.mechanisms.unary import Unary
+from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from tests.plausible import assert_implausible, assert_plausible
-from tests.shared.contract import draw_answer, exact_rows, named, scale, small_mechanisms
+from tests.shared.contract import exact_rows, named, small_mechanisms
 
 ALL = list(small_mechanisms())
 every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
@@ -38,67 +42,124 @@ def exp_below(epsilon: Epsilon) -> Fraction:
         return Fraction(int(mpmath.floor(value * 2**300)), 2**300)
 
 
-def worst_column(rows: list[list[int]]) -> Fraction:
+def worst_column(rows: list[list[Fraction]]) -> Fraction:
     return max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
 
 
-def mean_value(table: NumberTable, row: list[int]) -> Fraction:
+def mean_value(table: NumberTable, row: tuple[int, ...]) -> Fraction:
     """The exact mean of the values under one row, in steps; sums of integers, so it is quick."""
     common = math.lcm(*(value.denominator for value in table.values))
     whole = [value.numerator * (common // value.denominator) for value in table.values]
     return Fraction(sum(map(mul, row, whole)), common * ONE)
 
 
-def test_every_named_mechanism_is_in_the_contract() -> None:
-    assert {mechanism.name for mechanism in ALL} == set(MECHANISMS)
+def test_every_mechanism_of_the_table_is_in_the_contract() -> None:
+    assert {mechanism.name for mechanism in ALL} == set(mechanisms())
+    assert {mechanism.name for mechanism in grid()} == set(mechanisms())
 
 
 @every_mechanism
-def test_privacy_loss_never_exceeds_epsilon(mechanism: Mechanism) -> None:
+def test_privacy_loss_never_exceeds_epsilon(mechanism: Shape) -> None:
     """Exact, no sampling: the worst ratio of any column is at most e^ε."""
     assert worst_column(exact_rows(mechanism)) <= exp_below(mechanism.epsilon)
     assert mechanism.is_private()
 
 
 @every_mechanism
-def test_worst_ratio_is_that_of_the_rows(mechanism: Mechanism) -> None:
-    larger, smaller = mechanism.worst_ratio()
-    assert Fraction(larger, smaller) == worst_column(exact_rows(mechanism))
+def test_the_stated_worst_ratio_bounds_that_of_the_rows_closely(mechanism: Shape) -> None:
+    stated, worst = Fraction(*mechanism.worst_ratio()), worst_column(exact_rows(mechanism))
+    assert worst <= stated <= worst * (1 + Fraction(1, 2**90))
 
 
 @every_mechanism
-def test_little_of_epsilon_is_lost(mechanism: Mechanism) -> None:
+def test_little_of_epsilon_is_lost(mechanism: Shape) -> None:
     """Rounding costs less than a billionth of ε."""
     spent = mechanism.realised_epsilon()
     assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
 
 
 @every_mechanism
-def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Mechanism) -> None:
+def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Shape) -> None:
+    assert mechanism.is_whole()
     for row in exact_rows(mechanism):
-        assert sum(row) == scale(mechanism)
+        assert sum(row) == 1
         assert min(row) > 0
 
 
 @every_mechanism
-def test_estimates_are_unbiased_by_enumeration(mechanism: Mechanism) -> None:
-    """Bits and choices: P[supported] is exactly keep or lie. Numbers: the values' mean is the
-    answer to 2^-40 of a step."""
+def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
+    """By enumeration, to the nearest unit; and cells hang together as the mechanism says."""
+    symbols = list(mechanism.encoding.symbols())
+    cells = [set(mechanism.cells_of(symbol)) for symbol in symbols]
     for answer, row in enumerate(exact_rows(mechanism)):
-        if isinstance(mechanism, NumberTable):
-            grid_point = Fraction(answer * mechanism.steps, len(mechanism.rows) - 1)
-            assert abs(mean_value(mechanism, row) - grid_point) <= Fraction(1, 2**40)
-        else:
-            assert isinstance(mechanism, SupportDesign)
-            for option in range(mechanism.options):
-                supported = sum(p for s, p in enumerate(row) if mechanism.supports(s, option))
-                stated = mechanism.keep if option == answer else mechanism.lie
-                assert Fraction(supported, scale(mechanism)) == Fraction(stated, ONE)
+        for cell in range(mechanism.cells):
+            rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
+            near = Fraction(1, 2) + Fraction(1, 2**30)
+            assert abs(rate * ONE - mechanism.rate(cell, answer)) <= near
+    sizes = {len(own) for own in cells}
+    assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
+    assert mechanism.joint in (MULTINOMIAL, INDEPENDENT, DEPENDENT)
 
 
 @every_mechanism
-def test_payloads_are_whole_bytes_that_hold_every_symbol(mechanism: Mechanism) -> None:
+def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
+    """P[both cells] is the product, for every pair; and somewhere it is not where they are said to
+    be dependent."""
+    if mechanism.joint == MULTINOMIAL:
+        return
+    symbols = list(mechanism.encoding.symbols())
+    cells = [set(mechanism.cells_of(symbol)) for symbol in symbols]
+    products = []
+    for row in exact_rows(mechanism):
+        for pair in ((0, 1), (0, mechanism.cells - 1)):
+            chosen = [
+                sum((p for p, own in zip(row, cells, strict=True) if wanted <= own), Fraction(0))
+                for wanted in ({pair[0]}, {pair[1]}, set(pair))
+            ]
+            products.append(chosen[0] * chosen[1] == chosen[2])
+    assert all(products) == (mechanism.joint == INDEPENDENT)
+
+
+@every_mechanism
+def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
+    """The values' mean is the answer to 2^-40 of a step. A design is unbiased by its rates."""
+    if isinstance(mechanism, SupportDesign):
+        assert mechanism.keep > mechanism.lie
+        return
+    for answer, row in enumerate(mechanism.rows):
+        assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
+
+
+@every_mechanism
+def test_payloads_are_whole_bytes_that_hold_every_symbol(mechanism: Shape) -> None:
     assert 256 ** (mechanism.payload_size - 1) < mechanism.symbols <= 256**mechanism.payload_size
+
+
+@every_mechanism
+def test_the_json_twin_gives_every_symbol_back_and_no_other(mechanism: Shape) -> None:
+    encoding = mechanism.encoding
+    symbols = set(encoding.symbols())
+    assert all(encoding.from_json(encoding.to_json(symbol)) == symbol for symbol in symbols)
+    for number in range(256**mechanism.payload_size if mechanism.payload_size == 1 else 0):
+        assert encoding.is_symbol(number) == (number in symbols)
+    for wrong in (-1, mechanism.symbols, 1.0, True, None, "", "zz", [0], encoding.to_json(0) * 2):
+        if wrong not in (0, *(encoding.to_json(symbol) for symbol in symbols)):
+            with pytest.raises(ValueError, match=r"symbol|digits"):
+                encoding.from_json(wrong)
+
+
+ENCODINGS = [WholeNumber(2), WholeNumber(300), BitSet(3), BitSet(9), BitSet(9, 4), BitSet(8, 8)]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding) -> None:
+    symbols = list(encoding.symbols())
+    everything = range(256**encoding.payload_size)
+    assert symbols == [number for number in everything if encoding.is_symbol(number)]
+    assert not encoding.is_symbol(-1)
+    assert {cell for symbol in symbols for cell in encoding.cells_of(symbol)} == set(
+        range(encoding.cells)
+    )
 
 
 def sampled() -> list[Mechanism]:
@@ -109,15 +170,15 @@ def sampled() -> list[Mechanism]:
 @pytest.mark.parametrize("mechanism", sampled(), ids=named)
 def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
     """False alarm at most 1e-9 for each mechanism, over all its answers and symbols."""
-    rows = exact_rows(mechanism)
+    rows, symbols = exact_rows(mechanism), list(mechanism.encoding.symbols())
     draw, n = random.Random(20261118).getrandbits, 6_000
-    alpha = 1e-9 / (len(rows) * mechanism.symbols)
+    alpha = 1e-9 / (len(rows) * len(symbols))
     for answer, row in enumerate(rows):
-        given = draw_answer(mechanism, answer)
-        counts = Counter(mechanism.randomize(given, draw) for _ in range(n))  # type: ignore[attr-defined]  # each shape's own answer type
-        assert set(counts) <= set(range(mechanism.symbols))
-        for symbol, probability in enumerate(row):
-            assert_plausible(counts[symbol], n, probability / scale(mechanism), alpha)
+        given = mechanism.answer_at(answer)
+        counts = Counter(mechanism.randomize(given, draw) for _ in range(n))
+        assert set(counts) <= set(symbols)
+        for symbol, probability in zip(symbols, row, strict=True):
+            assert_plausible(counts[symbol], n, float(probability), alpha)
 
 
 def test_the_test_above_can_fail() -> None:
@@ -140,15 +201,32 @@ def test_the_same_holds_for_one_symbol_of_a_number_table() -> None:
 @pytest.mark.parametrize("mechanism", ALL, ids=named)
 def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism, edge: int) -> None:
     """All bits zero and all bits one: no roll falls off an end."""
-    for answer in {0, len(exact_rows(mechanism)) - 1}:
-        given = draw_answer(mechanism, answer)
-        symbol = mechanism.randomize(given, lambda bits: (1 << bits) - 1 if edge else 0)  # type: ignore[attr-defined]  # each shape's own answer type
-        assert 0 <= symbol < mechanism.symbols
+    for answer in {0, mechanism.answers - 1}:
+        given = mechanism.answer_at(answer)
+        symbol = mechanism.randomize(given, lambda bits: (1 << bits) - 1 if edge else 0)
+        assert mechanism.encoding.is_symbol(symbol)
+
+
+@every_mechanism
+def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> None:
+    sizes = []
+    draw = random.Random(1).getrandbits
+
+    def counted(bits: int) -> int:
+        sizes.append(bits)
+        return draw(bits)
+
+    for answer in range(mechanism.answers):
+        for _ in range(3):
+            mechanism.randomize(mechanism.answer_at(answer), counted)
+    assert len(sizes) == 3 * mechanism.answers
+    assert len(set(sizes)) == 1
+    assert sizes[0] % 8 == 0
 
 
 def test_numbers_between_two_grid_points_keep_their_mean() -> None:
     """The coin between two grid points goes up with exactly the share of the way, in 2^-64."""
-    table = number_mechanism(Epsilon("2"), 4, "local-laplace")
+    table = number_table(Epsilon("2"), 4, "local-laplace")
     ups: list[int] = []
 
     def draw(bits: int) -> int:
@@ -182,16 +260,16 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
     """k-ary response while options are few, unary beyond; the total over the options decides."""
-    names = [choice_mechanism(Epsilon("1"), k).name for k in (2, 3, 9, 10, 11, 12, 100)]
+    names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 9, 10, 11, 12, 100)]
     assert names[:3] == ["k-randomized-response"] * 3
     assert names[-1] == "unary"
     for k in range(2, 40):
-        chosen = choice_mechanism(Epsilon("1"), k).predicted_error(1)
+        chosen = support_design("choice", Epsilon("1"), k).predicted_error(1)
         named_errors = [
-            choice_mechanism(Epsilon("1"), k, name).predicted_error(1)
-            for name in ("k-randomized-response", "unary")
+            support_design("choice", Epsilon("1"), k, name).predicted_error(1)
+            for name in mechanisms("choice")
         ]
-        assert chosen == min(named_errors)
+        assert chosen == pytest.approx(min(named_errors), rel=1e-9)
 
 
 def test_the_default_number_table_has_the_least_worst_variance() -> None:
@@ -200,8 +278,8 @@ def test_the_default_number_table_has_the_least_worst_variance() -> None:
         epsilon = Epsilon(text)
         best = min(LocalLaplace(epsilon, m).worst_variance(1) for m in range(1, 33))
         best = min(best, Ternary(epsilon).worst_variance(1))
-        assert number_mechanism(epsilon).worst_variance(1) <= best * (1 + 1e-9)
-    names = [number_mechanism(Epsilon(text)).name for text in ("1.09", "1.1", "5.3", "5.4")]
+        assert number_table(epsilon).worst_variance(1) <= best * (1 + 1e-9)
+    names = [number_table(Epsilon(text)).name for text in ("1.09", "1.1", "5.3", "5.4")]
     assert names == ["one-bit-mean", "ternary", "ternary", "local-laplace"]
 
 
@@ -220,24 +298,22 @@ def test_worst_variances_are_those_computed_elsewhere(
     """Gathered Laplace on [-1, 1] with 64 steps and with the best grid, by independent software."""
     table = LocalLaplace(Epsilon(epsilon), 64)
     assert 4 * table.worst_variance(1) == pytest.approx(fine, rel=5e-5)
-    chosen = number_mechanism(Epsilon(epsilon), None, "local-laplace")
+    chosen = number_table(Epsilon(epsilon), None, "local-laplace")
     assert 4 * chosen.worst_variance(1) == pytest.approx(best, rel=5e-5)
 
 
 @every_mechanism
-def test_predicted_variance_is_that_of_the_rows(mechanism: Mechanism) -> None:
+def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
     """By enumeration: of the estimated share of option 0, or of the mean, from one report."""
     for answer, row in enumerate(exact_rows(mechanism)):
-        chances = [weight / scale(mechanism) for weight in row]
         if isinstance(mechanism, NumberTable):
-            centre = answer * mechanism.steps / (len(mechanism.rows) - 1)
             spread = math.fsum(
-                p * (float(v) - centre) ** 2 for p, v in zip(chances, mechanism.values, strict=True)
+                float(p) * (float(v) - answer) ** 2
+                for p, v in zip(row, mechanism.values, strict=True)
             )
-            stated = mechanism.variance(1, centre / mechanism.steps) * mechanism.steps**2
+            stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
         else:
-            assert isinstance(mechanism, SupportDesign)
-            rate = math.fsum(p for s, p in enumerate(chances) if mechanism.supports(s, 0))
+            rate = mechanism.rate(0, answer) / ONE
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
             stated = mechanism.variance(1, float(answer == 0))
         assert stated == pytest.approx(spread, rel=1e-6)
@@ -246,7 +322,7 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Mechanism) -> None:
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
 def test_the_finest_grid_is_unbiased_too(epsilon: str) -> None:
     table = LocalLaplace(Epsilon(epsilon), 255)
-    for answer, row in enumerate(exact_rows(table)):
+    for answer, row in enumerate(table.rows):
         assert abs(mean_value(table, row) - answer) <= Fraction(1, 2**60)
 
 
@@ -266,8 +342,9 @@ def test_thresholds_are_those_computed_elsewhere(epsilon: str, lie: int) -> None
 def test_large_designs_hold_by_their_structure() -> None:
     for text in ("0.01", "1", "20"):
         for options in (1_024, 65_536):
-            assert KRandomizedResponse(Epsilon(text), options).is_private()
-            assert Unary(Epsilon(text), options).is_private()
+            for each in mechanisms("choice").values():
+                if options in each.sizes:
+                    assert certify(each(Epsilon(text), options)).holds
 
 
 def test_a_table_with_one_unit_too_many_is_caught() -> None:
@@ -278,10 +355,18 @@ def test_a_table_with_one_unit_too_many_is_caught() -> None:
     assert not mechanism.is_private()
 
 
+@pytest.mark.parametrize("name", mechanisms())
+def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
+    kind = mechanisms()[name].kind
+    for size in (0, sizes(kind, name)[1] + 1):
+        with pytest.raises(ValueError, match=f"takes size {size}"):
+            mechanism(kind, Epsilon("1"), size, name)
+
+
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
     mechanism = RandomizedResponse(Epsilon("1"))
     assert mechanism.leverage == pytest.approx(1.58198, rel=1e-5)
-    assert number_mechanism(Epsilon("1")).leverage == pytest.approx(1.58198, rel=1e-5)
+    assert number_table(Epsilon("1")).leverage == pytest.approx(1.58198, rel=1e-5)
     assert math.isclose(KRandomizedResponse(Epsilon("1"), 256).leverage, 149.4, rel_tol=1e-3)
 
 

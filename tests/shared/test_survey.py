@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deniable.shared.errors import InvalidAnswer, InvalidSurvey, UntrustedSurvey, WrongUse
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
-from deniable.shared.survey.periods import first_day, round_of
+from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.questions import Number
 from deniable.shared.survey.signing import create_key, load_key, public_hex, sign, verify
 
@@ -177,17 +177,21 @@ def test_a_key_that_cannot_be_read_says_what_to_do(tmp_path: Path, content: byte
         load_key(str(path))
 
 
-@given(st.dates(date(1970, 1, 1), date(2100, 1, 1)), st.sampled_from(["day", "week", "month"]))
-def test_every_day_lies_in_its_round(day: date, period: str) -> None:
-    number = round_of(period, day)
-    assert first_day(period, number) <= day < first_day(period, number + 1)
+@given(st.dates(date(1970, 1, 1), date(2100, 1, 1)), st.sampled_from(list(PERIODS)))
+def test_every_day_lies_in_its_round(day: date, name: str) -> None:
+    period, noon = PERIODS[name], datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    number = period.round_of(day)
+    assert period.starts(number, day) < noon < period.ends(number, day)
+    if period.first_day is not None:
+        assert period.ends(number, day) == period.starts(number + 1, day)
 
 
 def test_rounds_are_numbered_as_the_design_says() -> None:
-    assert round_of("week", date(1970, 1, 4)) == 0
-    assert round_of("week", date(1970, 1, 5)) == 1
-    assert round_of("day", date(1970, 1, 2)) == 1
-    assert round_of("once", date(2026, 1, 1)) == 0
+    assert PERIODS["week"].round_of(date(1970, 1, 4)) == 0
+    assert PERIODS["week"].round_of(date(1970, 1, 5)) == 1
+    assert PERIODS["day"].round_of(date(1970, 1, 2)) == 1
+    assert PERIODS["once"].round_of(date(2026, 1, 1)) == 0
+    assert PERIODS["month"].round_of(date(2026, 12, 1)) == 683
 
 
 def test_reports_are_taken_from_an_hour_before_the_round_to_the_end_of_grace() -> None:

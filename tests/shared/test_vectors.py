@@ -18,11 +18,8 @@ from deniable.shared.envelope import (
 )
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import (
-    RandomizedResponse,
-    choice_mechanism,
-    number_mechanism,
-)
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey, parse_document
 
 FOLDER = Path(__file__).parent.parent / "vectors"
@@ -131,12 +128,8 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
         assert len(random) * 8 == bits
         return int.from_bytes(random, "little")
 
-    name = vector["mechanism"]
-    if name == "randomized-response":
-        symbol = RandomizedResponse(epsilon).randomize(answer, draw)
-    elif isinstance(answer, int):
-        symbol = choice_mechanism(epsilon, size, name).randomize(answer, draw)
-    else:
-        numerator, denominator = map(int, answer.split("/"))
-        symbol = number_mechanism(epsilon, size, name).randomize((numerator, denominator), draw)
+    mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
+    given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+    symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
+    assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]

@@ -14,16 +14,9 @@ from numpy.typing import NDArray
 from deniable.server.intake.tally import tally as server_tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import (
-    KRandomizedResponse,
-    LocalLaplace,
-    OneBitMean,
-    RandomizedResponse,
-    Unary,
-)
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.mechanism import DEPENDENT
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
+from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Number, Question
@@ -37,63 +30,20 @@ from deniable.simulations.population import (
     on_grid,
 )
 from deniable.simulations.population.numbers import grid_law
+from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible
 
-SURVEY = """
-[survey]
-name = "all-kinds"
-title = "Each kind of question"
-purpose = "A test of the simulator."
-owner = "Tests"
-opens = 2026-12-01
-closes = 2026-12-31
-round = "month"
-grace_days = 14
-retention_days = 90
-minimum_reports = 1
+SURVEY = survey(list(mechanisms()))
+COUNTS = (4_500, 1_000, 400, 100)  # people who give an answer of `ANSWERS`, the last ones fewer
 
-[[question]]
-name = "yes"
-kind = "bit"
-epsilon = "0.8"
 
-[[question]]
-name = "bit_mean"
-kind = "number"
-low = 0
-high = 10
-epsilon = "1"
-mechanism = "one-bit-mean"
+def held_by_people(question: Question) -> list[tuple[object, int]]:
+    answers = ANSWERS[question.kind]
+    most = [*COUNTS[: len(answers) - 1], sum(COUNTS[len(answers) - 1 :])]
+    return list(zip(answers, most, strict=True))
 
-[[question]]
-name = "laplace"
-kind = "number"
-low = -1
-high = 1
-epsilon = "3"
-mechanism = "local-laplace"
-grid = 5
 
-[[question]]
-name = "few"
-kind = "choice"
-options = ["a", "b", "c", "d"]
-epsilon = "1"
-mechanism = "k-randomized-response"
-
-[[question]]
-name = "many"
-kind = "choice"
-options = ["a", "b", "c", "d"]
-epsilon = "1"
-mechanism = "unary"
-"""
-PEOPLE = [  # answers, and how many people give them
-    ({"yes": True, "bit_mean": 2.5, "laplace": -0.9, "few": "a", "many": "c"}, 4_500),
-    ({"yes": False, "bit_mean": 9, "laplace": 0.25, "few": "b", "many": "c"}, 1_000),
-    ({"yes": False, "bit_mean": 0, "laplace": 1, "few": "d", "many": "a"}, 500),
-]
-N = sum(count for _, count in PEOPLE)
+N = sum(COUNTS)
 
 
 def generator(seed: int = 20261118) -> np.random.Generator:
@@ -103,10 +53,13 @@ def generator(seed: int = 20261118) -> np.random.Generator:
 def client_tallies(survey: Survey) -> list[int]:
     """Every person answers, report by report; the server counts the bytes that devices send."""
     draw = random.Random(20261118).getrandbits
+    everyone = {
+        question.name: [answer for answer, count in held_by_people(question) for _ in range(count)]
+        for question in survey.questions
+    }
     reports = [
-        encode_report(survey, survey.report(answers, draw))
-        for answers, count in PEOPLE
-        for _ in range(count)
+        encode_report(survey, survey.report(dict(zip(everyone, answers, strict=True)), draw))
+        for answers in zip(*everyone.values(), strict=True)
     ]
     return [int(count) for count in server_tally(survey, b"".join(reports), len(reports))]
 
@@ -120,36 +73,31 @@ def population_tallies(survey: Survey, factor: int = 1) -> list[int]:
     return counts
 
 
-def widened(mechanism: Mechanism, factor: int) -> Mechanism:
+def widened(mechanism: Shape, factor: int) -> Shape:
     epsilon = Epsilon(str(float(mechanism.epsilon) * factor))
-    if isinstance(mechanism, LocalLaplace):
-        return LocalLaplace(epsilon, mechanism.steps)
-    if isinstance(mechanism, KRandomizedResponse):
-        return KRandomizedResponse(epsilon, mechanism.options)
-    if isinstance(mechanism, Unary):
-        return Unary(epsilon, mechanism.options)
-    return RandomizedResponse(epsilon) if mechanism.kind == "bit" else OneBitMean(epsilon)
+    return mechanisms()[mechanism.name](epsilon, mechanism.size)
 
 
 def held_by(question: Question) -> NDArray[np.int64]:
     """People by answer, or by point of the grid."""
+    held = held_by_people(question)
     if isinstance(question, Number):
-        places = [float(Fraction(*question.read(answers[question.name]))) for answers, _ in PEOPLE]
-        counts = [count for _, count in PEOPLE]
+        places = [float(Fraction(*question.read(answer))) for answer, _ in held]
+        counts = [count for _, count in held]
         points = on_grid(places, counts, question.mechanism.steps, 1, generator(5))
         return np.asarray(points[0])
-    held = np.zeros(question.mechanism.cells, dtype=np.int64)
-    for answers, count in PEOPLE:
-        held[question.read(answers[question.name])] += count
-    return held
+    people = np.zeros(question.mechanism.answers, dtype=np.int64)
+    for answer, count in held:
+        people[question.read(answer)] += count
+    return people
 
 
 def expected_rates(survey: Survey) -> list[float]:
-    """The stated chance of each cell, over these people."""
+    """The stated probability of each cell, over these people."""
     return [
         sum(
-            count * cell_chance(question.mechanism, question.read(answers[question.name]), cell)
-            for answers, count in PEOPLE
+            count * cell_rate(question.mechanism, question.read(answer), cell)
+            for answer, count in held_by_people(question)
         )
         / N
         for question in survey.questions
@@ -157,64 +105,58 @@ def expected_rates(survey: Survey) -> list[float]:
     ]
 
 
-def cell_chance(mechanism: Mechanism, read: int | tuple[int, int], cell: int) -> float:
-    if isinstance(mechanism, NumberTable):
-        assert isinstance(read, tuple)
-        place = Fraction(*read) * mechanism.steps
-        below = min(math.floor(place), mechanism.steps - 1)
-        up, rows = place - below, mechanism.rows
-        return float(((1 - up) * rows[below][cell] + up * rows[below + 1][cell]) / ONE)
-    assert isinstance(mechanism, SupportDesign)
-    return (mechanism.keep if cell == read else mechanism.lie) / ONE
+def cell_rate(mechanism: Shape, read: int | tuple[int, int], cell: int) -> float:
+    """Of people who hold an answer, or stand at a place between two grid points."""
+    if isinstance(read, int):
+        return mechanism.rate(cell, read) / ONE
+    place = Fraction(*read) * (mechanism.answers - 1)
+    below = min(math.floor(place), mechanism.answers - 2)
+    up = place - below
+    return float(
+        ((1 - up) * mechanism.rate(cell, below) + up * mechanism.rate(cell, below + 1)) / ONE
+    )
 
 
 def test_people_one_by_one_and_all_at_once_have_the_same_rates() -> None:
     """Every cell of every kind of question; false alarm at most 1e-9 for each assertion."""
-    survey = parse_toml(SURVEY)
-    one_by_one, at_once = client_tallies(survey), population_tallies(survey)
-    for cell, rate in enumerate(expected_rates(survey)):
+    asked = parse_toml(SURVEY)
+    one_by_one, at_once = client_tallies(asked), population_tallies(asked)
+    for cell, rate in enumerate(expected_rates(asked)):
         assert_plausible(one_by_one[cell], N, rate)
         assert_plausible(at_once[cell], N, rate)
 
 
 def test_the_test_above_can_fail() -> None:
     """Twin: a population simulated at twice the ε is rejected in every question."""
-    survey = parse_toml(SURVEY)
-    wrong, rates = population_tallies(survey, 2), expected_rates(survey)
+    asked = parse_toml(SURVEY)
+    wrong, rates = population_tallies(asked, 2), expected_rates(asked)
     start = 0
-    for question in survey.questions:
+    for question in asked.questions:
         cells = range(start, start + question.mechanism.cells)
         worst = max(cells, key=lambda cell: abs(wrong[cell] / N - rates[cell]))
         assert_implausible(wrong[worst], N, rates[worst])
         start = cells.stop
 
 
-SMALL: list[tuple[Mechanism, tuple[int, ...]]] = [
-    (RandomizedResponse(Epsilon("1")), (1, 2)),
-    (KRandomizedResponse(Epsilon("1"), 3), (2, 1, 0)),
-    (Unary(Epsilon("1"), 3), (2, 1, 0)),
-    (OneBitMean(Epsilon("1")), (1, 2)),
-    (LocalLaplace(Epsilon("2"), 2), (2, 0, 1)),
+SMALL: list[tuple[Shape, tuple[int, ...]]] = [
+    (mechanism(Epsilon("1"), size), {2: (1, 2), 3: (2, 1, 0)}[answers])
+    for mechanism in mechanisms().values()
+    for size in mechanism.sizes[:2]
+    if mechanism.joint != DEPENDENT and (answers := mechanism(Epsilon("1"), size).answers) <= 3
 ]
 
 
-def cells_law(mechanism: Mechanism, answer: int) -> dict[tuple[int, ...], float]:
-    """The chance of every set of cells that one report can count in."""
-    cells = mechanism.cells
-    if isinstance(mechanism, Unary):
-        rates = [cell_chance(mechanism, answer, cell) for cell in range(cells)]
-        return {
-            bits: math.prod(r if bit else 1 - r for bit, r in zip(bits, rates, strict=True))
-            for bits in itertools.product((0, 1), repeat=cells)
-        }
-    read = (answer, mechanism.steps) if isinstance(mechanism, NumberTable) else answer
+def cells_law(mechanism: Shape, answer: int) -> dict[tuple[int, ...], float]:
+    """The probability of every set of cells that one report can count in."""
     return {
-        tuple(int(cell == symbol) for cell in range(cells)): cell_chance(mechanism, read, symbol)
-        for symbol in range(cells)
+        tuple(
+            int(cell in set(mechanism.cells_of(symbol))) for cell in range(mechanism.cells)
+        ): float(mechanism.weight(symbol, answer))
+        for symbol in mechanism.encoding.symbols()
     }
 
 
-def joint_law(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[int, ...], float]:
+def joint_law(mechanism: Shape, held: Sequence[int]) -> dict[tuple[int, ...], float]:
     """The law of the whole tally of a few people, by convolution."""
     law = {(0,) * mechanism.cells: 1.0}
     for answer, count in enumerate(held):
@@ -229,7 +171,7 @@ def joint_law(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[int, ...]
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_tallies_labelled_joint_are_joint(mechanism: Mechanism, held: tuple[int, ...]) -> None:
+def test_tallies_labelled_joint_are_joint(mechanism: Shape, held: tuple[int, ...]) -> None:
     """The law of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
     n, law = 20_000, joint_law(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
@@ -242,8 +184,7 @@ def test_tallies_labelled_joint_are_joint(mechanism: Mechanism, held: tuple[int,
 
 def test_independent_marginals_do_not_pass_for_a_joint_law() -> None:
     """Twin: k-RR by independent binomials, right in each count, makes impossible tallies."""
-    mechanism, held = SMALL[1]
-    assert isinstance(mechanism, KRandomizedResponse)
+    mechanism, held = KRandomizedResponse(Epsilon("1"), 3), (2, 1, 0)
     rng, n = generator(), 20_000
     p, q = mechanism.keep / ONE, mechanism.lie / ONE
     counts = rng.binomial(held, p, (n, 3)) + rng.binomial(3 - np.array(held), q, (n, 3))
@@ -252,7 +193,7 @@ def test_independent_marginals_do_not_pass_for_a_joint_law() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_people_drawn_anew_have_the_mixed_law(mechanism: Mechanism, held: tuple[int, ...]) -> None:
+def test_people_drawn_anew_have_the_mixed_law(mechanism: Shape, held: tuple[int, ...]) -> None:
     """Two people drawn from a law, by enumeration; false alarm at most 1e-9 in all."""
     n, shares = 20_000, [count / sum(held) for count in held]
     law: dict[tuple[int, ...], float] = defaultdict(float)

@@ -20,7 +20,6 @@ from deniable.client.state.keys import destroy_keys, survey_key
 from deniable.client.state.ledger import read_ledger, write_charge
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.survey.periods import round_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -51,7 +50,7 @@ class Answering:
         if refusal := self._refusal(found):
             return refusal
         found.survey.check_answers(answers)
-        round_ = round_of(found.survey.period, today)
+        round_ = found.survey.round_of(today)
         charged = self._charge(found, round_)
         if isinstance(charged, Outcome):
             return charged

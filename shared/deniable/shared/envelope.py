@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.privacy.encoding import is_hex
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
@@ -96,7 +97,7 @@ def decode_report(survey: Survey, payload: bytes) -> tuple[int, ...]:
     for question in survey.questions:
         end = start + question.mechanism.payload_size
         symbol = int.from_bytes(payload[start:end], "little")
-        if symbol >= question.mechanism.symbols:
+        if not question.mechanism.encoding.is_symbol(symbol):
             raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
         symbols.append(symbol)
         start = end
@@ -157,14 +158,7 @@ def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
 
 def _json_report(survey: Survey, symbols: tuple[int, ...]) -> dict[str, int | str]:
     pairs = zip(survey.questions, symbols, strict=True)
-    return {question.name: _json_symbol(question, symbol) for question, symbol in pairs}
-
-
-def _json_symbol(question: Question, symbol: int) -> int | str:
-    """A whole number; for unary, whose symbols are bit sets, the payload's bytes in hex."""
-    if question.mechanism.name == "unary":
-        return symbol.to_bytes(question.mechanism.payload_size, "little").hex()
-    return symbol
+    return {each.name: each.mechanism.encoding.to_json(symbol) for each, symbol in pairs}
 
 
 def _symbols(survey: Survey, report: object) -> list[int]:
@@ -175,24 +169,18 @@ def _symbols(survey: Survey, report: object) -> list[int]:
 
 
 def _symbol(question: Question, value: object) -> int:
-    mechanism = question.mechanism
-    if mechanism.name == "unary":
-        digits = 2 * mechanism.payload_size
-        if isinstance(value, str) and len(value) == digits and _is_hex(value):
-            value = int.from_bytes(bytes.fromhex(value), "little")
-        else:
-            raise InvalidEnvelope("bad-payload", f"question {question.name!r}: {digits} hex digits")
-    if type(value) is not int or not 0 <= value < mechanism.symbols:
-        raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
-    return value
+    try:
+        return question.mechanism.encoding.from_json(value)
+    except ValueError as error:
+        raise InvalidEnvelope("bad-payload", f"question {question.name!r}: {error}") from None
 
 
 def _named(index: int, part: object) -> NamedReports:
     where = f"envelope {index}"
     fields = _fields(part, where, survey=str, round=int, id=str, reports=list)
-    if not (len(fields["survey"]) == 64 and _is_hex(fields["survey"])):
+    if not (len(fields["survey"]) == 64 and is_hex(fields["survey"])):
         raise InvalidEnvelope("bad-body", f"{where}: survey is 64 hex digits in lower case")
-    if not (len(fields["id"]) == 32 and _is_hex(fields["id"])):
+    if not (len(fields["id"]) == 32 and is_hex(fields["id"])):
         raise InvalidEnvelope("bad-body", f"{where}: id is 32 hex digits in lower case")
     if not 0 <= fields["round"] < 2**32:
         raise InvalidEnvelope("bad-body", f"{where}: round is 0 to 4294967295")
@@ -208,10 +196,6 @@ def _fields(table: object, where: str, **kinds: type) -> Mapping[str, Any]:
         if type(table[key]) is not kind:
             raise InvalidEnvelope("bad-body", f"{where}: {key} is of the wrong type")
     return table
-
-
-def _is_hex(text: str) -> bool:
-    return all(character in "0123456789abcdef" for character in text)
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

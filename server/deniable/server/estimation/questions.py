@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import assert_never
+
 import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation import means
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.shared.survey.questions import Bit, Number, Question
+from deniable.shared.survey.kinds import Statistic
+from deniable.shared.survey.questions import Bit, Choice, Number, Question
 
-METHODS = {
-    "bit": share_estimates.METHOD,
-    "choice": share_estimates.METHOD,
-    "number": means.METHOD,
-}
+METHODS: Mapping[Statistic, str] = {"share": share_estimates.METHOD, "mean": means.METHOD}
 
 Cells = npt.NDArray[np.int64]
 
@@ -23,9 +23,18 @@ def estimates(
     question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, ...]:
     """One for each of the question's labels."""
-    if isinstance(question, Number):
-        return (means.mean(cells, question, confidence),)
-    counts = cells[1:] if isinstance(question, Bit) else cells
+    match question:
+        case Number():
+            return (means.mean(cells, question, confidence),)
+        case Bit() | Choice():
+            return _shares(question, cells[question.first_label :], reports, confidence)
+        case _:
+            assert_never(question)
+
+
+def _shares(
+    question: Bit | Choice, counts: Cells, reports: int, confidence: float
+) -> tuple[Estimate, ...]:
     found = share_estimates.shares(counts, reports, question.mechanism, confidence)
     rows = zip(
         question.labels,

@@ -2,13 +2,18 @@
 
 A report's questions follow one another, each a whole number of bytes, so a payload is a matrix of
 bytes with one row for each report. Of every question the symbols are counted once, whatever
-values its bytes hold; a count beyond the last symbol means a report that no client sends.
+values its bytes hold; a count beyond the last cell means a report that no client sends.
 
-    table and k-RR   one or two bytes are a symbol: the cells count the symbols
-    unary            a bit for each option, least bit first: the cells count the set bits
+How symbols travel is said by the mechanism's encoding. COUNTERS has a vectorised counterpart for
+each of them; one that is not there is counted by its own word, report by report.
+
+    WholeNumber    one or two bytes are a symbol: the cells count the symbols
+    BitSet         a bit for each option, least bit first: the cells count the set bits
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +21,12 @@ import numpy.typing as npt
 from deniable.server.store import Cells
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
 Bytes = npt.NDArray[np.uint8]
+Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends
 FEW = 3  # symbols that are quicker counted one by one
 ROWS = 255  # set bits of this many rows still fit in one byte
 
@@ -57,19 +64,23 @@ def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:
 
 
 def _counts(question: Question, columns: Bytes) -> Cells:
-    mechanism = question.mechanism
-    cells = mechanism.cells
-    if mechanism.name == "unary":
-        counts = _set_bits(columns)
-    elif mechanism.symbols <= FEW:
-        counts = _few(np.ascontiguousarray(columns), mechanism.symbols)
-    elif columns.shape[1] == 1:
-        counts = np.bincount(columns[:, 0], minlength=cells)
-    else:
-        counts = np.bincount(np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=cells)
-    if counts[cells:].any():
+    encoding = question.mechanism.encoding
+    counts, wrong = COUNTERS.get(type(encoding), _one_by_one)(encoding, columns)
+    if wrong:
         raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
-    return counts[:cells]
+    return counts
+
+
+def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
+    if encoding.cells <= FEW:
+        counts = _few(np.ascontiguousarray(columns), encoding.cells)
+    elif columns.shape[1] == 1:
+        counts = np.bincount(columns[:, 0], minlength=encoding.cells)
+    else:
+        counts = np.bincount(
+            np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=encoding.cells
+        )
+    return counts[: encoding.cells], bool(counts[encoding.cells :].any())
 
 
 def _few(column: Bytes, symbols: int) -> Cells:
@@ -78,10 +89,31 @@ def _few(column: Bytes, symbols: int) -> Cells:
     return np.array([*counts, len(column) - sum(counts)], np.int64)
 
 
-def _set_bits(columns: Bytes) -> Cells:
+def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
     """How many reports set each bit, padding included: sums of 255 rows fit in a byte each."""
-    total = np.zeros(8 * columns.shape[1], np.int64)
+    assert isinstance(encoding, BitSet)
+    total, wrong = np.zeros(8 * columns.shape[1], np.int64), False
     for first in range(0, len(columns), ROWS):
         bits = np.unpackbits(columns[first : first + ROWS], axis=1, bitorder="little")
         total += bits.sum(axis=0, dtype=np.uint8)
-    return total
+        if encoding.weight is not None:
+            wrong |= bool((bits.sum(axis=1, dtype=np.int64) != encoding.weight).any())
+    return total[: encoding.cells], wrong or bool(total[encoding.cells :].any())
+
+
+def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
+    """What every encoding says of itself, report by report: the reference for the others."""
+    cells = np.zeros(encoding.cells, np.int64)
+    for row in columns:
+        symbol = int.from_bytes(row.tobytes(), "little")
+        if not encoding.is_symbol(symbol):
+            return cells, True
+        for cell in encoding.cells_of(symbol):
+            cells[cell] += 1
+    return cells, False
+
+
+COUNTERS: Mapping[type[Encoding], Callable[[Encoding, Bytes], Counted]] = {
+    WholeNumber: _whole_numbers,
+    BitSet: _bit_sets,
+}

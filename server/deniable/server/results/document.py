@@ -113,7 +113,7 @@ def question_facts(question: Question) -> Document:
         "epsilon": str(question.epsilon),
         "mechanism": question.mechanism.name,
         "leverage": question.mechanism.leverage,
-        "method": METHODS[question.kind],
+        "method": METHODS[question.statistic],
     }
     if isinstance(question, Number):
         facts |= {"low": question.low, "high": question.high}

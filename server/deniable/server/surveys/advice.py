@@ -6,10 +6,10 @@ from datetime import date
 from typing import Any
 
 from deniable.shared.privacy.epsilon import BILLION
-from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import MOST_UNARY_OPTIONS, Choice, Number, Question
+from deniable.shared.survey.questions import Number, Question
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
@@ -110,10 +110,19 @@ def _of_question(question: Question) -> list[str]:
 
 
 def _less_leverage(question: Question) -> str:
-    if isinstance(question, Choice) and len(question.options) <= MOST_UNARY_OPTIONS:
-        unary = Unary(question.epsilon, len(question.options)).leverage
-        if unary < question.mechanism.leverage:
-            return f'with mechanism = "unary" it is {unary:.1f}, and a larger ε makes it less'
+    """The mechanism of the same kind and size under which a forged report counts least."""
+    mine = question.mechanism
+    others = [
+        other(question.epsilon, mine.size)
+        for other in mechanisms(question.kind).values()
+        if mine.size in other.sizes
+    ]
+    least = min(others, key=lambda other: other.leverage)
+    if least.leverage < mine.leverage:
+        return (
+            f'with mechanism = "{least.name}" it is {least.leverage:.1f}, and a larger ε makes '
+            "it less"
+        )
     return "a larger ε makes that less"
 
 

@@ -8,9 +8,11 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import InvalidSurvey, WrongUse
 
 if TYPE_CHECKING:
     from deniable.shared.privacy.certify import Certificate
+    from deniable.shared.privacy.mechanism import Mechanism
 
 
 def _certify_arguments(parser: ArgumentParser) -> None:
@@ -21,7 +23,7 @@ def _certify_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kind", choices=("bit", "number", "choice"))
     parser.add_argument("--mechanism", metavar="NAME", help="left out: the one of least error")
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
-    parser.add_argument("--options", metavar="K", type=int, default=2, help="of a choice")
+    parser.add_argument("--options", metavar="K", type=int, help="of a choice")
     parser.add_argument("--low", type=float, default=0.0, help="of a number; changes no integer")
     parser.add_argument("--high", type=float, default=1.0, help="of a number; changes no integer")
     parser.add_argument("--grid", metavar="M", type=int, help="steps of a number: M + 1 rows")
@@ -33,28 +35,10 @@ def _certify(arguments: Namespace) -> int:
 
 
 def _one(arguments: Namespace) -> int:
-    from deniable.shared.errors import InvalidSurvey, WrongUse
-    from deniable.shared.privacy.certify import build, certify, table
-    from deniable.shared.privacy.epsilon import Epsilon
-    from deniable.shared.privacy.mechanisms import MOST_STEPS
-    from deniable.shared.survey.questions import MOST_OPTIONS
+    from deniable.shared.privacy.certify import certify, table
 
-    if not 2 <= arguments.options <= MOST_OPTIONS:
-        raise WrongUse(f"--options is 2 to {MOST_OPTIONS}, got {arguments.options}")
-    if arguments.grid is not None and not 1 <= arguments.grid <= MOST_STEPS:
-        raise WrongUse(f"--grid is 1 to {MOST_STEPS} steps, got {arguments.grid}")
-    if not arguments.low < arguments.high:
-        raise InvalidSurvey(
-            "--high", f"must be above --low, got {arguments.low} and {arguments.high}"
-        )
-    mechanism = build(
-        arguments.kind,
-        Epsilon(arguments.epsilon),
-        arguments.mechanism,
-        arguments.options,
-        arguments.grid,
-    )
-    certificate = certify(mechanism, mechanism.cells)
+    mechanism = _named(arguments)
+    certificate = certify(mechanism)
     if arguments.json:
         print(json.dumps(table(mechanism)))
     else:
@@ -63,12 +47,32 @@ def _one(arguments: Namespace) -> int:
     return 0 if certificate.holds else 1
 
 
+def _named(arguments: Namespace) -> Mechanism:
+    """The mechanism that a question with these options would have."""
+    from deniable.shared.privacy.epsilon import Epsilon
+    from deniable.shared.privacy.mechanisms import mechanism, mechanisms, sizes
+
+    kind, name = arguments.kind, arguments.mechanism
+    if name is not None and name not in mechanisms(kind):
+        known = ", ".join(mechanisms(kind))
+        raise WrongUse(f"--mechanism for a {kind} is one of {known}; got {name}")
+    if not arguments.low < arguments.high:
+        raise InvalidSurvey(
+            "--high", f"must be above --low, got {arguments.low} and {arguments.high}"
+        )
+    size = arguments.options if arguments.options is not None else arguments.grid
+    least, most = sizes(kind, name)
+    if size is not None and not least <= size <= most:
+        raise WrongUse(f"--options or --grid of a {name or kind} is {least} to {most}, got {size}")
+    return mechanism(kind, Epsilon(arguments.epsilon), size, name)
+
+
 def _all(as_json: bool) -> int:
     from deniable.shared.privacy.certify import certify, grid
 
     certificates: list[Certificate] = []
-    for mechanism, size in grid():
-        certificates.append(certify(mechanism, size))
+    for mechanism in grid():
+        certificates.append(certify(mechanism))
         if sys.stderr.isatty():
             print(f"\r{len(certificates)} proofs", end="", file=sys.stderr)
     if sys.stderr.isatty():
@@ -105,8 +109,8 @@ def _print_summary(summary: list[dict[str, object]], pairs: int, holds: bool) ->
             f"{row['mechanism']:<24}{row['pairs']:>6}  {row['worst_excess']:>12}  "
             f"{row['worst_loss']:>10}  {row['worst_loss_up_to_epsilon_4']:>10}"
         )
-    verdict = "every one gives away at most its ε" if holds else "NOT every one holds its ε"
-    print(f"{pairs} pairs of ε and size proved by integer arithmetic: {verdict}.")
+    conclusion = "every one gives away at most its ε" if holds else "NOT every one holds its ε"
+    print(f"{pairs} pairs of ε and size proved by integer arithmetic: {conclusion}.")
 
 
 VERBS = (

@@ -1,46 +1,93 @@
-"""What every mechanism is: an exact way from an answer to a symbol.
+"""What every mechanism is: an exact randomizer, and all that is known of it.
 
-A symbol is a whole number below `symbols`. On the wire it takes `payload_size` bytes, lowest first,
-whatever the mechanism. Client, server, simulator and proof read the same object.
+One object says everything, so that nobody asks for its class or name: client, server, simulator,
+proof and tests read the same one. The table `mechanisms/__init__.py` lists them.
+
+Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number.
+Probabilities are whole multiples of 2^-64, or follow from such by exact arithmetic.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.encoding import Encoding
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.thresholds import within
 
 if TYPE_CHECKING:
     from decimal import Decimal
+    from fractions import Fraction
+
+# How the cells of one report's tally hang together, given the answer.
+MULTINOMIAL: Literal["multinomial"] = "multinomial"  # it counts in exactly one of them
+INDEPENDENT: Literal["independent"] = "independent"  # in each or not, independently
+DEPENDENT: Literal["dependent"] = "dependent"  # in several at once, in some other way
+Joint = Literal["multinomial", "independent", "dependent"]
+
+LARGEST_TABLE = 1_000_000  # probabilities that are printed
 
 
 class Mechanism(ABC):
-    """A proven table of integers, and how much one report under it can tell."""
+    """A proven table of integers at one ε and one size."""
 
     name: ClassVar[str]
+    label: ClassVar[str]  # in figures, where there is little room
     kind: ClassVar[str]  # the kind of question that it answers: bit, number or choice
+    sizes: ClassVar[range]  # that it takes: options of a choice, steps of a number's grid
+    proved_sizes: ClassVar[tuple[int, ...]]  # at which `certify` proves it
+    joint: ClassVar[Joint]
+    chosen_by_itself: ClassVar[bool] = True  # where a survey names no mechanism
+
     epsilon: Epsilon
-    symbols: int
+    size: int
+    answers: int
+    encoding: Encoding
 
-    @property
-    def payload_size(self) -> int:
-        return ((self.symbols - 1).bit_length() + 7) // 8
-
-    @property
     @abstractmethod
-    def cells(self) -> int:
-        """How many counts a tally keeps for it."""
+    def __init__(self, epsilon: Epsilon, size: int) -> None: ...
+
+    @classmethod
+    def best_size(cls, epsilon: Epsilon) -> int:  # noqa: ARG003 # most have one size only
+        """The size where nothing else decides it: the one of least error."""
+        return cls.sizes[0]
 
     @property
     @abstractmethod
     def integers(self) -> tuple[int, ...]:
-        """The probabilities that define it, in units of 2^-64, as PROTOCOL.md lists them."""
+        """The integers that define it, as PROTOCOL.md lists them."""
+
+    # What it does
+
+    @abstractmethod
+    def randomize(self, answer: Any, draw: Draw) -> int:  # Any: as `answer_at` has it
+        """Client: the symbol to report, from one draw of the kernel's random bits."""
+
+    @abstractmethod
+    def answer_at(self, number: int) -> Any:  # Any: a place in a range, or the number itself
+        """Answer number so and so, in the form that `randomize` takes."""
+
+    # What is known of it
+
+    @abstractmethod
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        """P[symbol | answer], exactly."""
+
+    @abstractmethod
+    def rate(self, cell: int, answer: int) -> int:
+        """P[a report counts in this cell | answer] in units of 2^-64, to the nearest."""
 
     @abstractmethod
     def worst_ratio(self) -> tuple[int, int]:
-        """The largest ratio P[symbol | one answer] / P[symbol | another], as two integers."""
+        """At least the largest ratio P[symbol | one answer] / P[symbol | another], as integers."""
+
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Whether every row sums to one and leaves nothing impossible."""
 
     @abstractmethod
     def predicted_error(self, reports: int) -> float:
@@ -51,6 +98,10 @@ class Mechanism(ABC):
     @abstractmethod
     def leverage(self) -> float:
         """How many honest answers one forged report can be worth."""
+
+    @abstractmethod
+    def explain(self, symbol: int) -> str:
+        """How far a report of this symbol can be believed, for the person who sends it."""
 
     def is_private(self) -> bool:
         """Proof by integers that no report can tell two answers apart by more than e^ε."""
@@ -64,3 +115,35 @@ class Mechanism(ABC):
         larger, smaller = self.worst_ratio()
         exact = context.ln(context.divide(Decimal(larger), Decimal(smaller)))
         return Context(prec=40).plus(exact)
+
+    def written_out(self) -> dict[str, Any]:  # Any: JSON
+        """Its probabilities for anyone to check: row = answer, column = symbol."""
+        if self.answers * self.encoding.cells > LARGEST_TABLE:
+            raise WrongUse(
+                f"a table of {self.answers} × {self.encoding.cells} cells is not printed, at most "
+                f"{LARGEST_TABLE:,} are; ask for fewer options"
+            )
+        return {"rows": [self._rates(answer) for answer in range(self.answers)]}
+
+    def _rates(self, answer: int) -> list[int]:
+        return [self.rate(cell, answer) for cell in range(self.encoding.cells)]
+
+    # Short for what the encoding says
+
+    @property
+    def cells(self) -> int:
+        """How many counts a tally keeps for it."""
+        return self.encoding.cells
+
+    @property
+    def symbols(self) -> int:
+        """Every symbol is below it."""
+        return self.encoding.limit
+
+    @property
+    def payload_size(self) -> int:
+        return self.encoding.payload_size
+
+    def cells_of(self, symbol: int) -> Iterable[int]:
+        """The cells that a report of this symbol counts in."""
+        return self.encoding.cells_of(symbol)

@@ -4,7 +4,7 @@ Odds are rounded up: what is said is never less than what is given away.
 """
 
 from deniable.shared.privacy.epsilon import BILLION, decimal_text
-from deniable.shared.privacy.thresholds import exp_interval
+from deniable.shared.privacy.thresholds import ONE, exp_interval
 
 LARGEST_TOLD = 30 * BILLION  # beyond, e^ε is a number without meaning for anyone
 
@@ -27,19 +27,34 @@ def odds_factor(billionths: int) -> str:
     return f"{-(-whole // unit) * unit:,}"
 
 
+def percent(units: int) -> str:
+    """A probability in units of 2^-64, with three digits, and never quite certain.
+
+    >>> percent(2**63), percent(2**64 - 1), percent(0)
+    ('50 %', 'over 99.9 %', 'under 0.001 %')
+    """
+    share = 100 * units / ONE
+    if share > 99.9:
+        return "over 99.9 %"
+    return f"{share:.3g} %" if share >= 0.001 else "under 0.001 %"
+
+
+def odds_change(billionths: int) -> str:
+    """What reports of this ε can do to what anyone believes of a person.
+
+    >>> odds_change(2_000_000_000)
+    'by a factor of at most 7.4 (ε 2)'
+    """
+    return f"by a factor of at most {odds_factor(billionths)} (ε {decimal_text(billionths)})"
+
+
 def round_promise(billionths: int) -> str:
-    """What one round's reports can do to what anyone believes of a person."""
-    return (
-        f"everything sent in one round changes the odds about anyone at most "
-        f"{odds_factor(billionths)} times (ε {decimal_text(billionths)})"
-    )
+    """One round's."""
+    change = odds_change(billionths)
+    return f"everything sent in one round changes the odds about any respondent {change}"
 
 
 def lifetime_promise(billionths: int, rounds: int) -> str:
     """The same for all the rounds of a survey."""
-    total = billionths * rounds
     count = f"its {rounds} rounds" if rounds > 1 else "its one round"
-    return (
-        f"everything sent in {count} changes them at most {odds_factor(total)} times "
-        f"(ε {decimal_text(total)})"
-    )
+    return f"everything sent in {count} changes them {odds_change(billionths * rounds)}"

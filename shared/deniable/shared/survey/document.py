@@ -18,7 +18,7 @@ from typing import Any
 from deniable.shared.errors import InvalidAnswer, InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.survey.periods import PERIODS, first_day, midnight, round_of
+from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
 
@@ -44,12 +44,21 @@ class Survey:
     questions: tuple[Question, ...]
 
     @property
+    def calendar(self) -> Period:
+        """How the survey's days are cut into rounds."""
+        return PERIODS[self.period]
+
+    def round_of(self, day: date) -> int:
+        """The round that a day falls in."""
+        return self.calendar.round_of(day)
+
+    @property
     def first_round(self) -> int:
-        return round_of(self.period, self.opens)
+        return self.round_of(self.opens)
 
     @property
     def last_round(self) -> int:
-        return round_of(self.period, self.closes)
+        return self.round_of(self.closes)
 
     @property
     def rounds(self) -> int:
@@ -79,13 +88,10 @@ class Survey:
         return self.opens <= day <= self.closes
 
     def round_starts(self, number: int) -> datetime:
-        day = self.opens if self.period == "once" else first_day(self.period, number)
-        return midnight(day)
+        return self.calendar.starts(number, self.opens)
 
     def round_ends(self, number: int) -> datetime:
-        if self.period == "once":
-            return midnight(self.closes + timedelta(days=1))
-        return midnight(first_day(self.period, number + 1))
+        return self.calendar.ends(number, self.closes)
 
     def taken_from(self, number: int) -> datetime:
         """From when the server takes reports of a round."""

@@ -1,50 +1,72 @@
-"""Rounds: the survey's period as a whole number, in UTC.
+"""Periods: how a survey's days are cut into rounds, each a whole number, in UTC.
 
-once   0
-day    days since 1970-01-01
-week   weeks that begin on a Monday, (days + 3) div 7
-month  (year - 1970) * 12 + month - 1
+    once   0, from the survey's first day through its last
+    day    days since 1970-01-01
+    week   weeks that begin on a Monday, (days + 3) div 7
+    month  (year - 1970) * 12 + month - 1
+
+A period is one row of PERIODS; from there documents, clients, server, pages and commands know it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-PERIODS = ("once", "day", "week", "month")
 EPOCH = date(1970, 1, 1)
+DAY = timedelta(days=1)
 
 
-def round_of(period: str, day: date) -> int:
-    """The round that a day falls in.
+@dataclass(frozen=True)
+class Period:
+    name: str  # the value of `round` in a survey document
+    every: str  # in a sentence: asked so often
+    round_of: Callable[[date], int]
+    first_day: Callable[[int], date] | None  # of a round; None: the survey's own first day
+    title: str  # of a round, from its first day, in the format of `date.strftime`
+    short_title: str  # for three beside each other on a phone
 
-    >>> round_of("month", date(2026, 12, 1)), round_of("week", date(1970, 1, 5))
-    (683, 1)
-    """
-    days = (day - EPOCH).days
-    match period:
-        case "once":
-            return 0
-        case "day":
-            return days
-        case "week":
-            return (days + 3) // 7
-        case _:
-            return (day.year - 1970) * 12 + day.month - 1
+    def starts(self, number: int, opens: date) -> datetime:
+        """The moment a round begins."""
+        return midnight(opens if self.first_day is None else self.first_day(number))
 
-
-def first_day(period: str, number: int) -> date:
-    """The first day of a round that is not `once`; the next round's is the day after its last.
-
-    >>> first_day("month", 683), first_day("week", 1)
-    (datetime.date(2026, 12, 1), datetime.date(1970, 1, 5))
-    """
-    match period:
-        case "day":
-            return EPOCH + timedelta(days=number)
-        case "week":
-            return EPOCH + timedelta(days=7 * number - 3)
-        case _:
-            return date(1970 + number // 12, number % 12 + 1, 1)
+    def ends(self, number: int, closes: date) -> datetime:
+        """The moment a round is over."""
+        after = closes + DAY if self.first_day is None else self.first_day(number + 1)
+        return midnight(after)
 
 
 def midnight(day: date) -> datetime:
     """The moment a day begins, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _days(day: date) -> int:
+    return (day - EPOCH).days
+
+
+def _months(day: date) -> int:
+    return (day.year - 1970) * 12 + day.month - 1
+
+
+def _first_of_month(number: int) -> date:
+    return date(1970 + number // 12, number % 12 + 1, 1)
+
+
+PERIODS = {
+    period.name: period
+    for period in (
+        Period("once", "once", lambda _: 0, None, "the only round", "%Y-%m-%d"),
+        Period("day", "every day", _days, lambda n: EPOCH + n * DAY, "%Y-%m-%d", "%Y-%m-%d"),
+        Period(
+            "week",
+            "every week",
+            lambda day: (_days(day) + 3) // 7,
+            lambda n: EPOCH + (7 * n - 3) * DAY,
+            "week of %Y-%m-%d",
+            "%Y-%m-%d",
+        ),
+        Period("month", "every month", _months, _first_of_month, "%b %Y", "%b %Y"),
+    )
+}

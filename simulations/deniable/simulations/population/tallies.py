@@ -1,27 +1,28 @@
 """Tallies of a population's reports, for every mechanism, in time that does not depend on people.
 
 `fixed`: these people, these answers; only the noise is drawn (design).
-`drawn`: each person's answer is drawn from a law as well (iid); one multinomial, whatever the
-table.
+`drawn`: each person's answer is drawn from a distribution as well (iid).
 
-    randomized response      Bin(n_yes, p) + Bin(n_no, q)                             joint
-    k-RR                     n_v keep, each with chance p - q; all others uniform     joint
-    unary                    Bin(n_v, p) + Bin(n - n_v, q), options independent       joint
-    any table of rows        one multinomial for each input                           joint
-    other support designs    Bin(n_v, p) + Bin(n - n_v, q)                            marginals
+A mechanism says how the cells of a report hang together (`joint`), and that decides how:
+
+    one cell for each report    fixed   designs: n_v keep, each with probability p - q; all others
+                                        are uniform. Tables: one multinomial for each answer
+                                drawn   one multinomial, whatever the mechanism            joint
+    independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
+    dependent cells             the same, and what ties them together is left out      marginals
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
+from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
@@ -40,7 +41,7 @@ class Tallies:
 
 
 def fixed(
-    mechanism: Mechanism,
+    mechanism: Shape,
     people: Sequence[int] | NDArray[np.int64],
     repetitions: int,
     generator: np.random.Generator,
@@ -49,63 +50,61 @@ def fixed(
     dimensions where each repetition has its own people, as `on_grid` gives them."""
     held = np.atleast_2d(np.asarray(people, dtype=np.int64))
     reports = int(held[0].sum())
-    if isinstance(mechanism, RandomizedResponse):
-        return Tallies(_bits(mechanism, held[0], repetitions, generator), reports, JOINT)
-    if isinstance(mechanism, KRandomizedResponse):
-        return Tallies(_k_ary(mechanism, held[0], repetitions, generator), reports, JOINT)
-    if isinstance(mechanism, SupportDesign):
-        law = JOINT if isinstance(mechanism, Unary) else MARGINALS
-        return Tallies(_supports(mechanism, held[0], repetitions, generator), reports, law)
-    assert isinstance(mechanism, NumberTable)
-    return Tallies(_table(_rows(mechanism), held, repetitions, generator), reports, JOINT)
+    match mechanism:
+        case NumberTable():
+            counts = _table(_rows(mechanism), held, repetitions, generator)
+        case SupportDesign() if mechanism.joint == MULTINOMIAL:
+            counts = _one_option(mechanism, held[0], repetitions, generator)
+        case SupportDesign():
+            counts = _supports(mechanism, held[0], (repetitions, len(held[0])), generator)
+        case _:
+            assert_never(mechanism)
+    return Tallies(counts, reports, _exactness(mechanism))
 
 
 def drawn(
-    mechanism: Mechanism,
+    mechanism: Shape,
     law: Sequence[float],
     people: int,
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """`law[answer]` is the chance that a person, drawn anew in each repetition, holds an answer."""
+    """`law[answer]` is the probability that a person, drawn anew in each repetition, holds it."""
+    if mechanism.joint == MULTINOMIAL:
+        counts = generator.multinomial(people, rates(mechanism, law), repetitions)
+    else:
+        assert isinstance(mechanism, SupportDesign), "each report of a table counts in one cell"
+        held = generator.multinomial(people, np.asarray(law, dtype=float), repetitions)
+        counts = _supports(mechanism, held, None, generator)
+    return Tallies(counts, people, _exactness(mechanism))
+
+
+def rates(mechanism: Shape, law: Sequence[float]) -> NDArray[np.float64]:
+    """How many reports of each are expected to count in each cell, when answers have this
+    distribution."""
     shares = np.asarray(law, dtype=float)
-    one_symbol = isinstance(mechanism, (RandomizedResponse, KRandomizedResponse))
-    if isinstance(mechanism, SupportDesign) and not one_symbol:
-        held = generator.multinomial(people, shares, repetitions)
-        exact = JOINT if isinstance(mechanism, Unary) else MARGINALS
-        return Tallies(_supports_each(mechanism, held, generator), people, exact)
-    return Tallies(generator.multinomial(people, rates(mechanism, law), repetitions), people, JOINT)
+    match mechanism:
+        case NumberTable():
+            return np.asarray(shares @ _rows(mechanism))
+        case SupportDesign():
+            p, q = mechanism.keep / ONE, mechanism.lie / ONE
+            return np.asarray(q + (p - q) * shares)
+        case _:
+            assert_never(mechanism)
 
 
-def rates(mechanism: Mechanism, law: Sequence[float]) -> NDArray[np.float64]:
-    """How many reports of each are expected to count in each cell, when answers have this law."""
-    shares = np.asarray(law, dtype=float)
-    if isinstance(mechanism, SupportDesign):
-        p, q = mechanism.keep / ONE, mechanism.lie / ONE
-        return np.asarray(q + (p - q) * shares)
-    assert isinstance(mechanism, NumberTable)
-    return np.asarray(shares @ _rows(mechanism))
+def _exactness(mechanism: Shape) -> Literal["joint", "marginals"]:
+    return MARGINALS if mechanism.joint == DEPENDENT else JOINT
 
 
-def _bits(
+def _one_option(
     mechanism: SupportDesign,
     held: NDArray[np.int64],
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    no, yes = (int(count) for count in held)
-    ones = generator.binomial(yes, mechanism.keep / ONE, repetitions)
-    ones += generator.binomial(no, mechanism.lie / ONE, repetitions)
-    return np.stack([no + yes - ones, ones], axis=1)
-
-
-def _k_ary(
-    mechanism: SupportDesign,
-    held: NDArray[np.int64],
-    repetitions: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """A report is the answer with chance p - q, and otherwise any option, the answer among them."""
+    """A report is the answer with probability p - q, and otherwise any option, the answer among
+    them."""
     options = len(held)
     stay = (mechanism.keep - mechanism.lie) / ONE
     counts = generator.binomial(held, stay, (repetitions, options))
@@ -118,21 +117,13 @@ def _k_ary(
 def _supports(
     mechanism: SupportDesign,
     held: NDArray[np.int64],
-    repetitions: int,
+    size: tuple[int, int] | None,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    size = (repetitions, len(held))
+    """Each option by itself; `size` where the same people stand in every repetition."""
+    others = held.sum(axis=-1, keepdims=True) - held
     counts = generator.binomial(held, mechanism.keep / ONE, size)
-    counts += generator.binomial(int(held.sum()) - held, mechanism.lie / ONE, size)
-    return counts
-
-
-def _supports_each(
-    mechanism: SupportDesign, held: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.int64]:
-    others = held.sum(axis=1, keepdims=True) - held
-    counts = generator.binomial(held, mechanism.keep / ONE)
-    return np.asarray(counts + generator.binomial(others, mechanism.lie / ONE))
+    return np.asarray(counts + generator.binomial(others, mechanism.lie / ONE, size))
 
 
 def _table(

@@ -1,6 +1,6 @@
-"""A choice among options: k-RR and unary encoding against a trusted histogram with noisy bins.
+"""A choice among options: every local mechanism for it against a trusted histogram of noisy bins.
 
-    local      k-RR, unary                                        variance V(f) / n for each option
+    local      each frequency oracle                              variance V(f) / n for each option
     central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
     central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
 
@@ -19,12 +19,13 @@ from __future__ import annotations
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from itertools import cycle
 
 import matplotlib.figure
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import choice_mechanism
+from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
@@ -34,11 +35,14 @@ from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, fixed, whole_people
 
-K_ARY = Series("local", "k-randomized-response", "k-RR", look(0))
-UNARY = Series("local", "unary", "unary", look(2))
 REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1))
 ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
-SERIES = (K_ARY, UNARY, REPLACE, ADD)
+LOCAL_LOOKS = cycle(look(place) for place in (0, 2, 4, 5))
+LOCAL = tuple(
+    Series("local", name, each.label, appearance)
+    for (name, each), appearance in zip(mechanisms("choice").items(), LOCAL_LOOKS, strict=False)
+)
+SERIES = (*LOCAL, REPLACE, ADD)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -81,7 +85,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     rows = []
     for series in SERIES:
         if series.model == "local":
-            design = choice_mechanism(epsilon, k, series.mechanism)
+            design = support_design("choice", epsilon, k, series.mechanism)
             counts = fixed(design, held, times, generator).counts
             line = (counts / people - design.lie / ONE) * (ONE / (design.keep - design.lie))
             errors = line - held / people
@@ -125,8 +129,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "options",
                 f"The same for {people:,} people against the number of options: k-RR gets worse "
-                f"with "
-                "every option, unary encoding does not, and the better of the two changes.",
+                "with every option, the mechanisms whose reports are sets do not.",
                 lambda: _options_figure(
                     comparison.pick(by_options, epsilon=epsilon), people, epsilon
                 ),
@@ -156,9 +159,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             ),
             comparison.check_words(rows),
             (
-                "Counts of k-RR and unary reports are drawn in time that does not depend on the "
-                "people, "
-                "with exactly the joint law that their reports would have."
+                "Counts are drawn in time that does not depend on the people, each with exactly "
+                "the distribution that as many reports would give it."
             ),
         ],
         document=comparison.cells_document(options, rows),
@@ -171,14 +173,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
     label = next(s.label for s in SERIES if s.mechanism == local["mechanism"])
     central = comparison.one(found, mechanism=REPLACE.mechanism)
     price = number(local, "exact") / number(central, "exact")
-    at = comparison.pick(rows, epsilon=epsilon, people=people, mechanism=K_ARY.mechanism)
-    other = comparison.pick(rows, epsilon=epsilon, people=people, mechanism=UNARY.mechanism)
-    worse = [
-        int(number(a, "options"))
-        for a, b in zip(at, other, strict=True)
-        if number(a, "exact") > number(b, "exact")
-    ]
-    turn = f"from {min(worse):,} options on" if worse else "for none of these numbers of options"
+    best = _best_by_options(comparison.pick(rows, epsilon=epsilon, people=people, model="local"))
     return [
         (
             f"With {people:,} people and {k} options at ε {epsilon}, {label} gives each share to "
@@ -189,8 +184,17 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
             f"unary "
             f"encoding have {comparison.figure(many_options_price(float(Epsilon(epsilon))))}."
         ),
-        f"Of the local mechanisms unary encoding errs less than k-RR {turn}, at ε {epsilon}.",
+        f"Of the local mechanisms the one that errs least at ε {epsilon}: {best}.",
     ]
+
+
+def _best_by_options(rows: Sequence[Row]) -> str:
+    labels = {series.mechanism: series.label for series in LOCAL}
+    best: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda r: number(r, "exact")):
+        best.setdefault(int(number(row, "options")), row)
+    parts = [f"{labels[str(best[k]['mechanism'])]} with {k:,} options" for k in sorted(best)]
+    return ", ".join(parts)
 
 
 def _price_table(rows: Sequence[Row], people: int) -> Table:
@@ -201,13 +205,13 @@ def _price_table(rows: Sequence[Row], people: int) -> Table:
         central = number(comparison.one(found, mechanism=REPLACE.mechanism), "exact")
         prices = [
             number(comparison.one(found, mechanism=s.mechanism), "exact") / central / people
-            for s in (K_ARY, UNARY)
+            for s in LOCAL
         ]
         limit = many_options_price(epsilon)
         lines.append([f"{epsilon:g}", f"{k:,}", *(f"{price:,.4f}" for price in (*prices, limit))])
     return Table(
         "Price of locality against 'trusted, replace', for each person asked",
-        ["ε", "options", "k-RR", "unary", "unary, no end of options"],
+        ["ε", "options", *(s.label for s in LOCAL), "unary, no end of options"],
         lines,
     )
 

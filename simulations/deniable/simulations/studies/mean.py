@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from itertools import cycle
 
 import matplotlib.figure
 import numpy as np
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import number_mechanism
+from deniable.shared.privacy.mechanisms import mechanisms, number_table
 from deniable.simulations.central import BoundedMean
 from deniable.simulations.frame import comparison
 from deniable.simulations.frame.comparison import Series, look, number
@@ -37,14 +38,12 @@ POPULATIONS = {  # how many people in each hundred stand at 0, 0.1, ..., 1 of th
     "middle": (0, 0, 2, 8, 20, 40, 20, 8, 2, 0, 0),
     "ends": (50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50),
 }
-LABELS = {
-    "one-bit-mean": "one bit",
-    "local-laplace": "local Laplace",
-    "ternary": "ternary",
-    "split-sign": "split sign",
-}
-LOCAL = tuple(Series("local", name, LABELS[name], look(place)) for place, name in enumerate(LABELS))
 CENTRAL = Series("central", "laplace", "trusted server", look(5))
+LOCAL_LOOKS = cycle(map(look, range(5)))
+LOCAL = tuple(
+    Series("local", name, each.label, appearance)
+    for (name, each), appearance in zip(mechanisms("number").items(), LOCAL_LOOKS, strict=False)
+)
 SERIES = (*LOCAL, CENTRAL)
 
 
@@ -83,7 +82,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
         exact = trusted.variance(people)
     else:
-        table = number_mechanism(epsilon, name=series.mechanism)
+        table = number_table(epsilon, name=series.mechanism)
         truth = sum(x * count for x, count in zip(POINTS, held, strict=True)) / people
         points = on_grid(POINTS, held, len(table.rows) - 1, times, generator)
         counts = fixed(table, points, times, generator).counts

@@ -1,26 +1,29 @@
-"""Every mechanism by its name, and the one of least predicted error where a survey names none."""
+"""Every mechanism, and the one of least predicted error where a survey names none.
+
+A mechanism is added by its own file and its line in DESIGNS or TABLES: from here `certify`, the
+defaults, the contract tests, the simulator and the documents' checks know it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
-from deniable.shared.privacy.mechanisms.local_laplace import (
-    MOST_STEPS,
-    LocalLaplace,
-    least_variance_steps,
-)
+from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
+from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 
 __all__ = [
-    "MECHANISMS",
-    "MOST_STEPS",
+    "DESIGNS",
+    "TABLES",
     "KRandomizedResponse",
     "LocalLaplace",
     "OneBitMean",
@@ -28,56 +31,66 @@ __all__ = [
     "SplitSign",
     "Ternary",
     "Unary",
-    "choice_mechanism",
-    "number_mechanism",
+    "mechanism",
+    "mechanisms",
+    "number_table",
+    "sizes",
+    "support_design",
 ]
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        RandomizedResponse,
-        KRandomizedResponse,
-        Unary,
-        LocalLaplace,
-        OneBitMean,
-        Ternary,
-        SplitSign,
-    )
-}
+# Of two that err alike the first is taken: the one with the shorter report.
+DESIGNS: list[type[SupportDesign]] = [RandomizedResponse, KRandomizedResponse, Unary]
+TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign]
+
+Kept = TypeVar("Kept", bound=Shape)
 
 
-def choice_mechanism(epsilon: Epsilon, options: int, name: str | None = None) -> SupportDesign:
-    """The named mechanism, or the one whose squared errors, summed over the options, are least."""
-    designs = [
-        design(epsilon, options)
-        for design in (KRandomizedResponse, Unary)
-        if name in (None, design.name)
-    ]
-    return min(designs, key=lambda design: design.predicted_error(1))
+def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
+    """Those that answer this kind of question, or all, by name."""
+    listed: list[type[Shape]] = [*DESIGNS, *TABLES]
+    return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
-def number_mechanism(
+def support_design(
+    kind: str, epsilon: Epsilon, options: int | None = None, name: str | None = None
+) -> SupportDesign:
+    """The named design, or the one whose squared errors, summed over the options, are least."""
+    return _least_error([each for each in DESIGNS if each.kind == kind], epsilon, options, name)
+
+
+def number_table(
     epsilon: Epsilon, steps: int | None = None, name: str | None = None
 ) -> NumberTable:
-    """The named mechanism, on the named grid; what is left out is chosen for the least variance
-    of the worst answer. A grid is one of local Laplace's; with one step it is one-bit-mean.
-
-    Split-sign is there for who names it: its worst answer has just the variance of one bit.
-    """
-    if name in _OF_ONE_GRID:
-        return _OF_ONE_GRID[name](epsilon)
-    laplace_steps = steps or least_variance_steps(epsilon)
-    if name is None and laplace_steps == 1:
-        laplace: NumberTable = OneBitMean(epsilon)
-    else:
-        laplace = LocalLaplace(epsilon, laplace_steps)
-    if name is None and steps is None:
-        return min(laplace, Ternary(epsilon), key=lambda table: table.worst_variance(1))
-    return laplace
+    """The named table on the named grid; what is left out is chosen for the least variance of
+    the worst answer."""
+    return _least_error(TABLES, epsilon, steps, name)
 
 
-_OF_ONE_GRID: dict[str | None, type[OneBitMean | Ternary | SplitSign]] = {
-    OneBitMean.name: OneBitMean,
-    Ternary.name: Ternary,
-    SplitSign.name: SplitSign,
-}
+def mechanism(
+    kind: str, epsilon: Epsilon, size: int | None = None, name: str | None = None
+) -> Shape:
+    """The one that a question of this kind would have."""
+    return _least_error(list(mechanisms(kind).values()), epsilon, size, name)
+
+
+def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
+    """The least and the largest size that a mechanism of this kind takes, or the named one."""
+    named = mechanisms(kind).values() if name is None else [mechanisms(kind)[name]]
+    return min(each.sizes[0] for each in named), max(each.sizes[-1] for each in named)
+
+
+def _least_error(
+    listed: Sequence[type[Kept]], epsilon: Epsilon, size: int | None, name: str | None
+) -> Kept:
+    """Callers check name and size first: `mechanisms` and `sizes` say what there is."""
+    fitting = [
+        each(epsilon, each.best_size(epsilon) if size is None else size)
+        for each in listed
+        if (each.chosen_by_itself if name is None else each.name == name)
+        and (size is None or size in each.sizes)
+    ]
+    if not fitting:
+        raise ValueError(f"no mechanism {name or 'chosen by itself'} takes size {size}")
+    errors = [each.predicted_error(1) for each in fitting]
+    alike = min(errors) * (1 + 1e-9)
+    return next(each for each, error in zip(fitting, errors, strict=True) if error <= alike)

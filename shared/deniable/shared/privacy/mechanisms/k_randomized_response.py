@@ -13,24 +13,25 @@ ICML; for k = 2 it is Warner's randomized response of 1965.
 
 from __future__ import annotations
 
+from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 
-class KRandomizedResponse(SupportDesign):
-    name, kind = "k-randomized-response", "choice"
+class KRandomizedResponse(OneOption):
+    name, label, kind = "k-randomized-response", "k-RR", "choice"
+    sizes = range(2, 65_537)
+    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192, 65_536)
+    joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
-        self.epsilon = epsilon
-        self.options = self.symbols = options
+        super().__init__(epsilon, options)
+        self.encoding = WholeNumber(options)
         self.lie = lie_units(epsilon, options)
         self.keep = ONE - self.lie * (options - 1)
-
-    @property
-    def integers(self) -> tuple[int, ...]:
-        return (self.lie,)
 
     def randomize(self, answer: int, draw: Draw) -> int:
         roll = draw(64)
@@ -38,13 +39,3 @@ class KRandomizedResponse(SupportDesign):
             return answer
         other = (roll - self.keep) // self.lie  # 0 .. options - 2, each exactly `lie` wide
         return other + (other >= answer)
-
-    def weight(self, symbol: int, answer: int) -> int:
-        """P[symbol | answer] in units of 2^-64."""
-        return self.keep if symbol == answer else self.lie
-
-    def supports(self, symbol: int, option: int) -> bool:
-        return symbol == option
-
-    def worst_ratio(self) -> tuple[int, int]:
-        return self.keep, self.lie

@@ -40,8 +40,9 @@ UNIT = 2**VALUE_BITS  # values are multiples of 1 / UNIT of a step
 
 
 class LocalLaplace(GatheredTable):
-    name = "local-laplace"
-    takes_grid = True
+    name, label = "local-laplace", "local Laplace"
+    sizes = range(1, MOST_STEPS + 1)
+    proved_sizes = (1, 2, 3, 8, 64, 100, 255)
 
     def __init__(self, epsilon: Epsilon, steps: int) -> None:
         super().__init__(epsilon, steps)
@@ -49,12 +50,16 @@ class LocalLaplace(GatheredTable):
         self.inside, self.ends = units[: steps - 1], units[steps - 1 :]
 
     def _formulas(self, step: Interval) -> list[Interval]:
-        """The chances of each distance, inside and at an end; `step` is e^(ε/m) = 1 / r."""
+        """The probability of each distance, inside and at an end; `step` is e^(ε/m) = 1 / r."""
         ends = [1 / (step + 1)]  # r^d / (1 + r)  =  r^(d - 1) / (1/r + 1)
         for _ in range(1, self.steps):
             ends.append(ends[-1] / step)
         inside = [(step - 1) * end / step for end in ends[:-1]]  # (1 - r) r^d / (1 + r)
         return inside + ends
+
+    @classmethod
+    def best_size(cls, epsilon: Epsilon) -> int:
+        return least_variance_steps(epsilon)
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:

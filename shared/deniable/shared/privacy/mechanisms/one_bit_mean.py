@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class OneBitMean(GatheredTable):
-    name = "one-bit-mean"
+    name, label = "one-bit-mean", "one bit"
+    sizes, proved_sizes = range(1, 2), (1,)
 
-    def __init__(self, epsilon: Epsilon) -> None:
-        super().__init__(epsilon, 1)
+    def __init__(self, epsilon: Epsilon, steps: int = 1) -> None:
+        super().__init__(epsilon, steps)
         self.inside, self.ends = (), (lie_units(epsilon, 2),)
 
     @cached_property

@@ -14,34 +14,24 @@ Journal of the American Statistical Association 60(309).
 
 from __future__ import annotations
 
+from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 
-class RandomizedResponse(SupportDesign):
-    name, kind = "randomized-response", "bit"
-    options = symbols = 2
+class RandomizedResponse(OneOption):
+    name, label, kind = "randomized-response", "randomized response", "bit"
+    sizes, proved_sizes = range(2, 3), (2,)
+    joint = MULTINOMIAL
+    encoding = WholeNumber(2)
 
-    def __init__(self, epsilon: Epsilon) -> None:
-        self.epsilon = epsilon
+    def __init__(self, epsilon: Epsilon, options: int = 2) -> None:
+        super().__init__(epsilon, options)
         self.lie = lie_units(epsilon, 2)
         self.keep = ONE - self.lie
 
-    @property
-    def integers(self) -> tuple[int, ...]:
-        return (self.lie,)
-
     def randomize(self, answer: int, draw: Draw) -> int:
         return answer ^ (draw(64) < self.lie)
-
-    def weight(self, symbol: int, answer: int) -> int:
-        """P[symbol | answer] in units of 2^-64."""
-        return self.keep if symbol == answer else self.lie
-
-    def supports(self, symbol: int, option: int) -> bool:
-        return symbol == option
-
-    def worst_ratio(self) -> tuple[int, int]:
-        return self.keep, self.lie

@@ -1,7 +1,7 @@
 """Split-sign: a public coin picks the upper or the lower half; one noisy bit says how far into it.
 
 With the range as [-1, 1] and a fair sign s, drawn on the device and sent along, the bit is 1 with
-chance max(s x, 0), and is then told by randomized response:
+probability max(s x, 0), and is then told by randomized response:
 
     keep  p = e^ε / (e^ε + 1)      the bit
     lie   q =   1 / (e^ε + 1)      the other bit
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
 
 class SplitSign(NumberTable):
-    name = "split-sign"
+    name, label = "split-sign", "split sign"
+    sizes, proved_sizes = range(2, 3), (2,)
+    chosen_by_itself = False  # its worst answer has just the variance of one bit
 
-    def __init__(self, epsilon: Epsilon) -> None:
-        super().__init__(epsilon, 2, symbols=4)
+    def __init__(self, epsilon: Epsilon, steps: int = 2) -> None:
+        super().__init__(epsilon, steps, symbols=4)
         (self.lie,) = ceil_units(*epsilon.ratio, lambda e: [1 / (e + e + 2)])  # q / 2
         self.keep = ONE // 2 - self.lie  # p / 2
 

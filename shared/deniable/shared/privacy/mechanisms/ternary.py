@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 
 class Ternary(NumberTable):
-    name = "ternary"
+    name, label = "ternary", "ternary"
+    sizes, proved_sizes = range(2, 3), (2,)
 
-    def __init__(self, epsilon: Epsilon) -> None:
-        super().__init__(epsilon, 2)
+    def __init__(self, epsilon: Epsilon, steps: int = 2) -> None:
+        super().__init__(epsilon, steps)
         self.lie = lie_units(epsilon, 3)
         self.keep = ONE - 2 * self.lie
 

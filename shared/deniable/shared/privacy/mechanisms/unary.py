@@ -3,7 +3,7 @@
     keep  p = 1/2                  the bit of the true option
     lie   q = 1 / (e^ε + 1)        every other bit
 
-Privacy: two answers differ in two bits, so the largest ratio of two reports' chances is
+Privacy: two answers differ in two bits, so the largest ratio of two reports' probabilities is
 p (1 - q) / (q (1 - p)) = (1 - q) / q = e^ε. Rounding q up makes it smaller; p is exact.
 Fit: many options; the variance, 4 e^ε / (n (e^ε - 1)^2) where few hold the option, does not grow
 with their number. The counts of different options are independent.
@@ -18,21 +18,31 @@ estimation", USENIX Security.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from deniable.shared.privacy.encoding import BitSet
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import INDEPENDENT
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.support import ManyOptions
 from deniable.shared.privacy.thresholds import ONE, lie_units
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 LANE = 9  # bytes: eight random ones, and one for the carry
 SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 
 
-class Unary(SupportDesign):
-    name, kind = "unary", "choice"
+class Unary(ManyOptions):
+    name, label, kind = "unary", "unary", "choice"
+    sizes = range(2, 8_193)  # 1 KiB a report
+    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192)
+    joint = INDEPENDENT
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
-        self.epsilon, self.options = epsilon, options
-        self.symbols = 1 << options
+        super().__init__(epsilon, options)
+        self.encoding = BitSet(options)
         self.keep = ONE // 2
         self.lie = lie_units(epsilon, 2)
         self._random = int.from_bytes((b"\xff" * 8 + b"\0") * options, "little")
@@ -58,9 +68,26 @@ class Unary(SupportDesign):
         coin = roll >> (8 * size) & 1
         return lies & (self.symbols - 1 ^ 1 << answer) | coin << answer
 
-    def supports(self, symbol: int, option: int) -> bool:
-        return bool(symbol >> option & 1)
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        """The product over its bits."""
+        from fractions import Fraction
+
+        product = Fraction(1)
+        for option in range(self.options):
+            product *= Fraction(self.bit_rows[option == answer][symbol >> option & 1], ONE)
+        return product
 
     def worst_ratio(self) -> tuple[int, int]:
         (_, lie), (_, keep) = self.bit_rows
         return keep * (ONE - lie), lie * (ONE - keep)
+
+    def is_whole(self) -> bool:
+        return all(sum(row) == ONE and min(row) > 0 for row in self.bit_rows)
+
+    def written_out(self) -> dict[str, Any]:
+        return {
+            "bit_rows": self.bit_rows,
+            "how": f"{self.options} bits, each drawn on its own: the answer's bit by the "
+            "second row, every other by the first (columns: clear, set); the probability of a "
+            "report is the product over its bits",
+        }

@@ -1,1 +1,7 @@
-"""The two shapes of mechanism: support designs for bits and choices, number tables for numbers."""
+"""The two shapes of mechanisms: support designs for bits and choices, number tables for numbers."""
+
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+
+# Closed: an estimator and a sampler belong to each, and a `match` on it names both.
+Shape = SupportDesign | NumberTable

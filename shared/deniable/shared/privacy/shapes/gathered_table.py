@@ -12,8 +12,8 @@ from deniable.shared.privacy.thresholds import ONE
 
 
 class GatheredTable(NumberTable):
-    """`inside[d - 1]` is the chance of a symbol d steps away that is no end of the range, and
-    `ends[d - 1]` that of an end d steps away; staying takes the remainder.
+    """`inside[d - 1]` is the probability of a symbol d steps away that is no end of the range,
+    and `ends[d - 1]` that of an end d steps away; staying takes the remainder.
     """
 
     inside: tuple[int, ...]

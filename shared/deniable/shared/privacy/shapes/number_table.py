@@ -1,9 +1,9 @@
-"""Number table: a number goes on a public grid by a fair coin, then through a table of symbols.
+"""Number table: a number goes on a public grid by stochastic rounding, then through a table.
 
 The range is cut into `steps` equal steps, so a number lies between two grid points i and i + 1, at
 a share t of the way: it becomes i + 1 with probability t and i otherwise, which keeps its mean.
-Row i of the table then says with which chance each symbol is reported. One draw of 128 bits from
-the kernel does both.
+Row i of the table then says with which probability each symbol is reported. One draw of 128 bits
+from the kernel does both.
 
 Estimating: symbol j stands for the value `values[j]`, in steps, chosen so that row i has mean i;
 so the mean of the values of all reports is unbiased for the mean of the numbers.
@@ -16,10 +16,12 @@ from abc import abstractmethod
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
+from deniable.shared.privacy.promises import percent
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.thresholds import ONE
 
@@ -30,18 +32,20 @@ Row = tuple[int, ...]
 LOW_64 = ONE - 1
 
 
+Position = tuple[int, int]  # where in its range a number lies: a ratio of two integers
+
+
 class NumberTable(Mechanism):
     """Rows are the grid's points, columns the symbols: as many as points unless said otherwise."""
 
     kind = "number"
-    takes_grid: ClassVar[bool] = False  # whether a survey chooses its steps
+    joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, steps: int, symbols: int | None = None) -> None:
-        self.epsilon, self.steps, self.symbols = epsilon, steps, symbols or steps + 1
-
-    @property
-    def cells(self) -> int:
-        return self.symbols
+        self.epsilon = epsilon
+        self.size = self.steps = steps
+        self.answers = steps + 1
+        self.encoding = WholeNumber(symbols or self.answers)
 
     @property
     @abstractmethod
@@ -53,13 +57,39 @@ class NumberTable(Mechanism):
     def values(self) -> tuple[Fraction, ...]:
         """What each symbol counts for, in steps, ascending: every row's mean is its answer."""
 
-    def randomize(self, position: tuple[int, int], draw: Draw) -> int:
-        """Client: the symbol for a number at this ratio of the range, as two integers."""
-        numerator, denominator = position
+    @classmethod
+    def takes_grid(cls) -> bool:
+        """Whether a survey chooses its steps."""
+        return len(cls.sizes) > 1
+
+    def randomize(self, answer: Position, draw: Draw) -> int:
+        """Client: the symbol for a number at this ratio of the range."""
+        numerator, denominator = answer
         roll = draw(128)
-        answer, rest = divmod(numerator * self.steps, denominator)
-        answer += (roll >> 64) * denominator < rest * ONE
-        return bisect_right(self._cumulative[answer], roll & LOW_64)
+        point, rest = divmod(numerator * self.steps, denominator)
+        point += (roll >> 64) * denominator < rest * ONE
+        return bisect_right(self._cumulative[point], roll & LOW_64)
+
+    def answer_at(self, number: int) -> Position:
+        return number, self.steps
+
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        from fractions import Fraction
+
+        return Fraction(self.rows[answer][symbol], ONE)
+
+    def rate(self, cell: int, answer: int) -> int:
+        return self.rows[answer][cell]
+
+    def is_whole(self) -> bool:
+        return all(sum(row) == ONE and min(row) > 0 for row in self.rows)
+
+    def explain(self, symbol: int) -> str:
+        column = [row[symbol] for row in self.rows]
+        return (
+            f"a report says so with {percent(max(column))} when true "
+            f"and with {percent(min(column))} when the truth is farthest from it"
+        )
 
     def worst_ratio(self) -> tuple[int, int]:
         """Every column against every other row: each column's largest entry by its smallest."""

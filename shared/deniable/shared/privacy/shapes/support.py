@@ -1,10 +1,11 @@
 """Support design: each report supports some of the options, the true one more often than another.
 
-    keep  p    the chance that a report supports the option that is true
-    lie   q    the chance that it supports one that is not
+    keep  p    the probability that a report supports the option that is true
+    lie   q    the probability that it supports one that is not
 
-The server counts the reports that support an option. With f the share of people who hold it, a
-report supports it with rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is unbiased, with
+In the field's words a pure frequency oracle. The server counts the reports that support an
+option: a tally has one cell for each. With f the share of people who hold it, a report supports it
+with rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is unbiased, with
 
     variance  (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)
 
@@ -16,28 +17,34 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.promises import percent
 from deniable.shared.privacy.thresholds import ONE
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class SupportDesign(Mechanism):
-    options: int
     keep: int  # p and q, in units of 2^-64
     lie: int
 
-    @property
-    def cells(self) -> int:
-        return self.options
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        self.epsilon = epsilon
+        self.size = self.options = self.answers = options
 
-    @abstractmethod
-    def randomize(self, answer: int, draw: Draw) -> int:
-        """Client: the symbol to report when option number `answer` is true."""
+    def answer_at(self, number: int) -> int:
+        return number
 
-    @abstractmethod
+    def rate(self, cell: int, answer: int) -> int:
+        return self.keep if cell == answer else self.lie
+
     def supports(self, symbol: int, option: int) -> bool:
         """Whether this report counts for that option."""
+        return option in self.cells_of(symbol)
 
     def variance(self, reports: int, share: float) -> float:
         p, q = self.keep / ONE, self.lie / ONE
@@ -51,3 +58,39 @@ class SupportDesign(Mechanism):
     @property
     def leverage(self) -> float:
         return (ONE - self.lie) / (self.keep - self.lie)
+
+    def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here
+        keep, lie = percent(self.keep), percent(self.lie)
+        return f"a report says so with {keep} when true and with {lie} when not"
+
+
+class OneOption(SupportDesign):
+    """A report supports exactly one option: it is that option's number."""
+
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        from fractions import Fraction
+
+        return Fraction(self.rate(symbol, answer), ONE)
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return self.keep, self.lie
+
+    def is_whole(self) -> bool:
+        others = (self.options - 1) * self.lie
+        return self.keep + others == ONE and min(self.keep, self.lie) > 0
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return (self.lie,)
+
+
+class ManyOptions(SupportDesign):
+    """A report supports a set of options: bit n of it stands for option n."""
+
+    @abstractmethod
+    def written_out(self) -> dict[str, object]:
+        """Sets are too many to list: the rule by which they are drawn."""
+
+    def explain(self, symbol: int) -> str:  # noqa: ARG002 # all sets are alike here
+        keep, lie = percent(self.keep), percent(self.lie)
+        return f"a report names each option with {keep} when true and with {lie} when not"

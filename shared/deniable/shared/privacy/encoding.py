@@ -1,0 +1,114 @@
+"""How a symbol travels, and which cells of a tally it counts in.
+
+A symbol is a whole number. On the wire it takes `payload_size` bytes, lowest first; in the JSON
+twin it is what `to_json` says. The server counts payloads by the thousand with vectorised code of
+its own, found by the encoding's class (`intake/tally.py`); what stands here is the reference.
+
+    WholeNumber    one of so many symbols     a cell for each symbol: a report counts in exactly one
+    BitSet         a set of so many bits      a cell for each bit that may be set
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+class Encoding(ABC):
+    cells: int  # how many counts a tally keeps
+
+    @property
+    @abstractmethod
+    def limit(self) -> int:
+        """Every symbol is below it."""
+
+    @property
+    def payload_size(self) -> int:
+        return ((self.limit - 1).bit_length() + 7) // 8
+
+    @abstractmethod
+    def is_symbol(self, number: int) -> bool:
+        """Whether some device could report it."""
+
+    @abstractmethod
+    def symbols(self) -> Iterator[int]:
+        """All of them: for proofs by enumeration, at small sizes."""
+
+    @abstractmethod
+    def cells_of(self, symbol: int) -> Iterator[int]:
+        """The cells that a report of this symbol counts in, ascending."""
+
+    @abstractmethod
+    def to_json(self, symbol: int) -> int | str:
+        """The symbol in the JSON twin."""
+
+    @abstractmethod
+    def from_json(self, value: object) -> int:
+        """The symbol again; ValueError says what was expected, and never repeats the value."""
+
+
+@dataclass(frozen=True)
+class WholeNumber(Encoding):
+    cells: int
+
+    @property
+    def limit(self) -> int:
+        return self.cells
+
+    def is_symbol(self, number: int) -> bool:
+        return 0 <= number < self.cells
+
+    def symbols(self) -> Iterator[int]:
+        return iter(range(self.cells))
+
+    def cells_of(self, symbol: int) -> Iterator[int]:
+        yield symbol
+
+    def to_json(self, symbol: int) -> int:
+        return symbol
+
+    def from_json(self, value: object) -> int:
+        if type(value) is not int or not self.is_symbol(value):
+            raise ValueError("symbol out of range")
+        return value
+
+
+@dataclass(frozen=True)
+class BitSet(Encoding):
+    """Bit n of the symbol stands for option n. With a weight, exactly so many bits are set."""
+
+    cells: int
+    weight: int | None = None
+
+    @property
+    def limit(self) -> int:
+        return 1 << self.cells
+
+    def is_symbol(self, number: int) -> bool:
+        right_weight = self.weight is None or number.bit_count() == self.weight
+        return 0 <= number < self.limit and right_weight
+
+    def symbols(self) -> Iterator[int]:
+        return filter(self.is_symbol, range(self.limit))
+
+    def cells_of(self, symbol: int) -> Iterator[int]:
+        return (bit for bit in range(self.cells) if symbol >> bit & 1)
+
+    def to_json(self, symbol: int) -> str:
+        """The payload's bytes as hex digits."""
+        return symbol.to_bytes(self.payload_size, "little").hex()
+
+    def from_json(self, value: object) -> int:
+        digits = 2 * self.payload_size
+        if not isinstance(value, str) or len(value) != digits or not is_hex(value):
+            raise ValueError(f"{digits} hex digits in lower case")
+        symbol = int.from_bytes(bytes.fromhex(value), "little")
+        if not self.is_symbol(symbol):
+            raise ValueError("symbol out of range")
+        return symbol
+
+
+def is_hex(text: str) -> bool:
+    """Digits in lower case, as the protocol writes them."""
+    return all(character in "0123456789abcdef" for character in text)

@@ -1,0 +1,101 @@
+"""What every kind of question is: how an answer is read, and how its results are shown.
+
+One object says everything, so that pages, commands, estimators and the simulator need not ask which
+kind it is. Whatever is wrong with an answer, the error names the question and never the answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.survey.reader import Reader
+
+Statistic = Literal["share", "mean"]  # of the people who report: those who hold a label; a mean
+
+
+@dataclass(frozen=True)
+class BaseQuestion(ABC):
+    kind: ClassVar[str]
+    statistic: ClassVar[Statistic]  # what each of its estimates is
+    unit: ClassVar[str] = ""
+    name: str
+    mechanism: Mechanism
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        """From its part of a document; what is left out is chosen for the least error."""
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:  # Any: JSON
+        """The keys of its own in a published document."""
+
+    @property
+    def epsilon(self) -> Epsilon:
+        return self.mechanism.epsilon
+
+    # Answers
+
+    @abstractmethod
+    def read(self, answer: object) -> Any:  # Any: what its mechanism randomizes
+        """The answer as its mechanism takes it; InvalidAnswer if it is none."""
+
+    def report(self, answer: object, draw: Draw) -> int:
+        return self.mechanism.randomize(self.read(answer), draw)
+
+    @abstractmethod
+    def answer_of(self, text: str) -> object:
+        """The answer that a text, as in a CSV file, stands for; ValueError if it is none."""
+
+    @property
+    @abstractmethod
+    def example(self) -> object:
+        """An answer, as an app would write it."""
+
+    @property
+    @abstractmethod
+    def asked(self) -> str:
+        """What may be answered, in a few words."""
+
+    @abstractmethod
+    def describe(self, symbol: int) -> str:
+        """What a report says, for a person."""
+
+    # Results
+
+    @property
+    @abstractmethod
+    def labels(self) -> Sequence[str]:
+        """What the estimates are of, one for each."""
+
+    @property
+    def first_label(self) -> int:
+        """The number of the answer that the first label is of."""
+        return 0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Within it lies everything that an estimate can be of."""
+        return 0.0, 1.0
+
+    @property
+    def span(self) -> float:
+        low, high = self.range
+        return high - low
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """What a chart shows at least."""
+        return self.range
+
+
+def mechanism_name(reader: Reader, kind: str) -> str | None:
+    """The mechanism that a document names, if it names one."""
+    return reader.one_of("mechanism", mechanisms(kind)) if "mechanism" in reader else None

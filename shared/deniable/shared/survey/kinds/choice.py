@@ -1,0 +1,85 @@
+"""A question that is answered with one of several options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import sizes, support_design
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.reader import Reader
+
+
+@dataclass(frozen=True)
+class Choice(BaseQuestion):
+    kind, statistic = "choice", "share"
+    axis = (0.0, 0.1)
+    mechanism: SupportDesign
+    options: tuple[str, ...]
+    other: str | None = None
+
+    @classmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        mechanism = mechanism_name(reader, "choice")
+        options = _options(reader, *sizes("choice", mechanism))
+        other = reader.optional("other", str)
+        if other is not None and other not in options:
+            raise InvalidSurvey(
+                f"{reader.path}.other", f"{other!r} is none of the options; add it to them"
+            )
+        design = support_design("choice", epsilon, len(options), mechanism)
+        return cls(name, design, tuple(options), other)
+
+    def fields(self) -> dict[str, Any]:
+        other = {} if self.other is None else {"other": self.other}
+        return {"options": list(self.options), **other}
+
+    @property
+    def asked(self) -> str:
+        return f"one of {len(self.options):,} options"
+
+    @property
+    def example(self) -> str:
+        return self.options[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.options
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {option: number for number, option in enumerate(self.options)}
+
+    def read(self, answer: object) -> int:
+        if not isinstance(answer, str):
+            raise InvalidAnswer(self.name, "answer it with the text of one of its options")
+        number = self._numbers.get(
+            answer, None if self.other is None else self._numbers[self.other]
+        )
+        if number is None:
+            raise InvalidAnswer(self.name, f"that is none of its {len(self.options)} options")
+        return number
+
+    def answer_of(self, text: str) -> str:
+        return text
+
+    def describe(self, symbol: int) -> str:
+        named = [self.options[number] for number in self.mechanism.cells_of(symbol)]
+        return ", ".join(named) or "none of the options"
+
+
+def _options(reader: Reader, least: int, most: int) -> list[str]:
+    path = f"{reader.path}.options"
+    options: list[Any] = reader.take("options", list, 'write texts, like options = ["yes", "no"]')
+    if not all(isinstance(option, str) and option.strip() for option in options):
+        raise InvalidSurvey(path, "every option is a text that is not empty")
+    if len(set(options)) < len(options):
+        twice = next(option for option in options if options.count(option) > 1)
+        raise InvalidSurvey(path, f"{twice!r} is there twice; name each option once")
+    if not least <= len(options) <= most:
+        raise InvalidSurvey(path, f"a choice has {least} to {most} options, got {len(options)}")
+    return options

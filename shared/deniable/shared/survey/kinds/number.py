@@ -1,0 +1,106 @@
+"""A question that is answered with a number; its mean is estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import mechanisms, number_table, sizes
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.reader import Reader
+
+LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
+
+
+@dataclass(frozen=True)
+class Number(BaseQuestion):
+    kind, statistic = "number", "mean"
+    labels = ("mean",)
+    mechanism: NumberTable
+    low: int | float
+    high: int | float
+
+    @classmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        mechanism = mechanism_name(reader, "number")
+        low, high = _bounds(reader)
+        return cls(name, number_table(epsilon, _grid(reader, mechanism), mechanism), low, high)
+
+    def fields(self) -> dict[str, Any]:
+        grid = {"grid": self.mechanism.steps} if self.mechanism.takes_grid() else {}
+        return {"low": self.low, "high": self.high, **grid}
+
+    @property
+    def asked(self) -> str:
+        return f"a number from {self.low} to {self.high}"
+
+    @property
+    def example(self) -> int | float:
+        return self.low
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def read(self, answer: object) -> tuple[int, int]:
+        """Where in the range an answer lies, as an exact ratio of two integers; clamped to it."""
+        if not isinstance(answer, (int, float)) or isinstance(answer, bool):
+            raise InvalidAnswer(self.name, "answer it with a number")
+        if answer != answer:
+            raise InvalidAnswer(self.name, "not-a-number is not an answer")
+        if answer <= self.low:
+            return 0, 1
+        if answer >= self.high:
+            return 1, 1
+        numerator, denominator = answer.as_integer_ratio()
+        low, over_low, span, over_span = self._ratios
+        return (numerator * over_low - low * denominator) * over_span, denominator * over_low * span
+
+    @cached_property
+    def _ratios(self) -> tuple[int, int, int, int]:
+        (low, over_low), (high, over_high) = (
+            self.low.as_integer_ratio(),
+            self.high.as_integer_ratio(),
+        )
+        return low, over_low, high * over_low - low * over_high, over_low * over_high
+
+    def answer_of(self, text: str) -> float:
+        return float(text)
+
+    def describe(self, symbol: int) -> str:
+        return f"{self.low + self.span * symbol / (self.mechanism.symbols - 1):g}"
+
+
+def _bounds(reader: Reader) -> tuple[int | float, int | float]:
+    low, high = (
+        reader.take(key, (int, float), f"write a number, like {key} = 0") for key in ("low", "high")
+    )
+    for key, bound in (("low", low), ("high", high)):
+        if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:  # not-a-number is neither
+            raise InvalidSurvey(f"{reader.path}.{key}", "write a number between -2^53 and 2^53")
+    if low >= high:
+        raise InvalidSurvey(
+            f"{reader.path}.high", f"must be above low, got low {low} and high {high}"
+        )
+    return low, high
+
+
+def _grid(reader: Reader, mechanism: str | None) -> int | None:
+    """The steps that a document names, if it names any."""
+    grid: int | None = reader.optional("grid", int)
+    if grid is None:
+        return None
+    least, most = sizes("number")
+    if not least <= grid <= most:
+        raise InvalidSurvey(
+            f"{reader.path}.grid", f"a grid has {least} to {most} steps, got {grid}"
+        )
+    if mechanism is not None and len(mechanisms("number")[mechanism].sizes) == 1:
+        raise InvalidSurvey(
+            f"{reader.path}.grid", f"{mechanism} has a grid of its own; leave grid out"
+        )
+    return grid
