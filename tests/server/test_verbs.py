@@ -80,7 +80,7 @@ def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:
     assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
     assert "3,000 (ε 8)" in done.stdout
     assert "± 3.9 points" in done.stdout  # the bit, with 10,000 people at ε 0.5
-    assert "k-randomized-response" in done.stdout
+    assert "subset-selection" in done.stdout
 
 
 @pytest.mark.parametrize(

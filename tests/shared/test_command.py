@@ -100,7 +100,7 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
     ("arguments", "rows", "columns"),
     [
         ("--kind bit --epsilon 0.5", 2, 2),
-        ("--kind choice --epsilon 1 --options 7", 7, 7),
+        ("--kind choice --epsilon 1 --options 7 --mechanism k-randomized-response", 7, 7),
         ("--kind number --epsilon 2 --low -5 --high 9 --grid 12", 13, 13),
         ("--kind number --epsilon 1 --mechanism ternary", 3, 3),
         ("--kind number --epsilon 1 --mechanism split-sign", 3, 4),

@@ -12,11 +12,12 @@ import pytest
 from deniable.shared.privacy.certify import certify, grid
 from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, Mechanism
+from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, Mechanism
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
     RandomizedResponse,
+    SubsetSelection,
     Ternary,
     mechanism,
     mechanisms,
@@ -24,6 +25,7 @@ from deniable.shared.privacy.mechanisms import (
     sizes,
     support_design,
 )
+from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
@@ -98,7 +100,6 @@ def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
             assert abs(rate * ONE - mechanism.rate(cell, answer)) <= near
     sizes = {len(own) for own in cells}
     assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
-    assert mechanism.joint in (MULTINOMIAL, INDEPENDENT, DEPENDENT)
 
 
 @every_mechanism
@@ -259,10 +260,11 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """k-ary response while options are few, unary beyond; the total over the options decides."""
-    names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 9, 10, 11, 12, 100)]
-    assert names[:3] == ["k-randomized-response"] * 3
-    assert names[-1] == "unary"
+    """k-ary response while options are few, subsets beyond; the total over the options decides.
+    Where subsets have one option both are the same, and k-ary response has the shorter report."""
+    names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
+    few, many = "k-randomized-response", "subset-selection"
+    assert names == [few, few, few, many, many, few]
     for k in range(2, 40):
         chosen = support_design("choice", Epsilon("1"), k).predicted_error(1)
         named_errors = [
@@ -353,6 +355,55 @@ def test_a_table_with_one_unit_too_many_is_caught() -> None:
     mechanism.lie -= 1
     mechanism.keep += 1
     assert not mechanism.is_private()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "first", "variances"),
+    [
+        ("0.5", 4, {10: 12.566, 128: 15.411, 1024: 15.638}),
+        ("1", 6, {2: 0.92067, 10: 2.8392, 128: 3.6098, 1024: 3.6736}),
+        ("2", 12, {10: 0.37700, 128: 0.69710, 1024: 0.72070}),
+        ("4", 79, {10: 0.021790, 128: 0.058424, 1024: 0.073908}),
+    ],
+)
+def test_subset_selection_is_as_good_as_was_computed_elsewhere(
+    epsilon: str, first: int, variances: dict[int, float]
+) -> None:
+    """n times the variance for an option that nobody holds; from `first` options on, two are
+    reported at once."""
+    for options, variance in variances.items():
+        design = SubsetSelection(Epsilon(epsilon), options)
+        assert design.variance(1, 0.0) == pytest.approx(variance, rel=5e-5)
+    assert SubsetSelection(Epsilon(epsilon), first - 1).chosen == 1
+    assert SubsetSelection(Epsilon(epsilon), first).chosen == 2
+
+
+@pytest.mark.parametrize("options", [2, 5, 16, 100, 1_000])
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "20"])
+def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, options: int) -> None:
+    """Against every other size, in rational arithmetic with e^ε from below and from above."""
+    chosen = SubsetSelection(Epsilon(epsilon), options).chosen
+    for e in (exp_below(Epsilon(epsilon)), exp_below(Epsilon(epsilon)) + Fraction(1, 2**290)):
+        spread = [(d * e + options - d) ** 2 / (d * (options - d)) for d in range(1, options)]
+        assert spread[chosen - 1] == min(spread)
+
+
+def test_taking_others_one_by_one_is_uniform_to_a_part_in_a_power_of_two() -> None:
+    """The bound that the proof uses, at the largest size: (1 + 2^-128 k)^k < 1 + 2^-101, and the
+    ratio of two such below 1 + 2^-100; and by enumeration at a small size."""
+    largest = SubsetSelection.sizes[-1]
+    error = Fraction(largest, 2**128)
+    high, low = (1 + error) ** largest, (1 - error) ** largest
+    assert high < 1 + Fraction(1, 2**101)
+    assert high / low < 1 + Fraction(1, SLACK)
+    design = SubsetSelection(Epsilon("0.5"), 8)
+    for answer, row in enumerate(exact_rows(design)):
+        holding = [
+            p
+            for p, symbol in zip(row, design.encoding.symbols(), strict=True)
+            if symbol >> answer & 1
+        ]
+        assert 0 < max(holding) / min(holding) - 1 < Fraction(1, 2**120)
 
 
 @pytest.mark.parametrize("name", mechanisms())

@@ -133,3 +133,21 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]
+
+
+@pytest.mark.parametrize("vector", vectors("encodings.json"), ids=lambda v: str(v["mechanism"]))
+def test_symbols_travel_and_count_as_the_vectors_say(vector: dict[str, Any]) -> None:
+    mechanism = mechanisms()[vector["mechanism"]](Epsilon(vector["epsilon"]), vector["size"])
+    encoding, size = mechanism.encoding, mechanism.payload_size
+    assert [str(integer) for integer in mechanism.integers] == vector["integers"]
+    for symbol in vector["symbols"]:
+        number = int.from_bytes(bytes.fromhex(symbol["payload"]), "little")
+        assert encoding.is_symbol(number)
+        assert (encoding.from_json(symbol["json"]), encoding.to_json(number)) == (
+            number,
+            symbol["json"],
+        )
+        assert number.to_bytes(size, "little").hex() == symbol["payload"]
+        assert list(mechanism.cells_of(number)) == symbol["cells"]
+    for payload in vector["bad_payloads"]:
+        assert not encoding.is_symbol(int.from_bytes(bytes.fromhex(payload), "little"))

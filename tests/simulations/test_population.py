@@ -139,10 +139,10 @@ def test_the_test_above_can_fail() -> None:
 
 
 SMALL: list[tuple[Shape, tuple[int, ...]]] = [
-    (mechanism(Epsilon("1"), size), {2: (1, 2), 3: (2, 1, 0)}[answers])
+    (made, {2: (1, 2), 3: (2, 1, 0)}[made.answers])
     for mechanism in mechanisms().values()
     for size in mechanism.sizes[:2]
-    if mechanism.joint != DEPENDENT and (answers := mechanism(Epsilon("1"), size).answers) <= 3
+    if (made := mechanism(Epsilon("1"), size)).joint != DEPENDENT and made.answers <= 3
 ]
 
 

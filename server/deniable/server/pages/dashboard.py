@@ -13,7 +13,6 @@ from werkzeug.exceptions import NotFound
 from deniable.server.http.context import parts
 from deniable.server.http.problems import problem
 from deniable.server.pages import charts, sessions
-from deniable.server.pages.round_names import first_day_name, round_name
 from deniable.server.results import question_facts, question_rows, rounds_so_far, state_at
 from deniable.server.results.display import figures
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -121,7 +120,7 @@ def survey(identifier: str) -> ResponseReturnValue:
         state=state_at(published, here.now()),
         promises=_promises(published),
         period=period,
-        period_name=None if number is None else round_name(published.survey, number),
+        period_name=None if number is None else published.survey.round_title(number),
         rounds=_round_links(published, rounds, number),
         most_rounds=MOST_ROUNDS,
         questions=[_view(q, published.survey, tallies, number) for q in published.survey.questions],
@@ -192,7 +191,7 @@ def _round_links(
     """The newest first."""
     return [
         RoundLink(
-            number, round_name(published.survey, number), period["reports"], number == current
+            number, published.survey.round_title(number), period["reports"], number == current
         )
         for period in reversed(rounds)
         for number in (period["round"],)
@@ -231,7 +230,7 @@ def _trend(question: Question, survey: Survey, tallies: list[RoundTally]) -> cha
         return None
     recent = tallies[-MOST_TREND_ROUNDS:]
     rows = [question_rows(survey, question, tally)[0] for tally in recent]
-    names = [first_day_name(survey, tally.round) for tally in recent]
+    names = [survey.round_short_title(tally.round) for tally in recent]
     return charts.trend(rows, names, question_facts(question))
 
 

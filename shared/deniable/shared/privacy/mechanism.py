@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
 
-# How the cells of one report's tally hang together, given the answer.
-MULTINOMIAL: Literal["multinomial"] = "multinomial"  # it counts in exactly one of them
-INDEPENDENT: Literal["independent"] = "independent"  # in each or not, independently
+# Given the answer, a report counts
+MULTINOMIAL: Literal["multinomial"] = "multinomial"  # in exactly one cell
+INDEPENDENT: Literal["independent"] = "independent"  # in each cell or not, independently
 DEPENDENT: Literal["dependent"] = "dependent"  # in several at once, in some other way
 Joint = Literal["multinomial", "independent", "dependent"]
 
@@ -40,13 +40,13 @@ class Mechanism(ABC):
     kind: ClassVar[str]  # the kind of question that it answers: bit, number or choice
     sizes: ClassVar[range]  # that it takes: options of a choice, steps of a number's grid
     proved_sizes: ClassVar[tuple[int, ...]]  # at which `certify` proves it
-    joint: ClassVar[Joint]
     chosen_by_itself: ClassVar[bool] = True  # where a survey names no mechanism
 
     epsilon: Epsilon
     size: int
     answers: int
     encoding: Encoding
+    joint: Joint  # how the cells of one report hang together
 
     @abstractmethod
     def __init__(self, epsilon: Epsilon, size: int) -> None: ...

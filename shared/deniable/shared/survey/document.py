@@ -93,6 +93,13 @@ class Survey:
     def round_ends(self, number: int) -> datetime:
         return self.calendar.ends(number, self.closes)
 
+    def round_title(self, number: int) -> str:
+        """What people call a round."""
+        return f"{self.round_starts(number):{self.calendar.title}}"
+
+    def round_short_title(self, number: int) -> str:
+        return f"{self.round_starts(number):{self.calendar.short_title}}"
+
     def taken_from(self, number: int) -> datetime:
         """From when the server takes reports of a round."""
         return self.round_starts(number) - EARLY

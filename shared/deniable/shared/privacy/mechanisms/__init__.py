@@ -15,6 +15,7 @@ from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
+from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
 from deniable.shared.privacy.shapes import Shape
@@ -29,6 +30,7 @@ __all__ = [
     "OneBitMean",
     "RandomizedResponse",
     "SplitSign",
+    "SubsetSelection",
     "Ternary",
     "Unary",
     "mechanism",
@@ -39,7 +41,12 @@ __all__ = [
 ]
 
 # Of two that err alike the first is taken: the one with the shorter report.
-DESIGNS: list[type[SupportDesign]] = [RandomizedResponse, KRandomizedResponse, Unary]
+DESIGNS: list[type[SupportDesign]] = [
+    RandomizedResponse,
+    KRandomizedResponse,
+    SubsetSelection,
+    Unary,
+]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign]
 
 Kept = TypeVar("Kept", bound=Shape)

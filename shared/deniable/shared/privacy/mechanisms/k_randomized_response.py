@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
@@ -25,7 +24,6 @@ class KRandomizedResponse(OneOption):
     name, label, kind = "k-randomized-response", "k-RR", "choice"
     sizes = range(2, 65_537)
     proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192, 65_536)
-    joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
         super().__init__(epsilon, options)

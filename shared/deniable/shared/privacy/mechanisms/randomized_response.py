@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
@@ -25,7 +24,6 @@ from deniable.shared.privacy.thresholds import ONE, lie_units
 class RandomizedResponse(OneOption):
     name, label, kind = "randomized-response", "randomized response", "bit"
     sizes, proved_sizes = range(2, 3), (2,)
-    joint = MULTINOMIAL
     encoding = WholeNumber(2)
 
     def __init__(self, epsilon: Epsilon, options: int = 2) -> None:

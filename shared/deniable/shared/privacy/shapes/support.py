@@ -20,7 +20,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
 from deniable.shared.privacy.promises import percent
 from deniable.shared.privacy.thresholds import ONE
 
@@ -66,6 +66,8 @@ class SupportDesign(Mechanism):
 
 class OneOption(SupportDesign):
     """A report supports exactly one option: it is that option's number."""
+
+    joint = MULTINOMIAL
 
     def weight(self, symbol: int, answer: int) -> Fraction:
         from fractions import Fraction

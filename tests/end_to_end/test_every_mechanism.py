@@ -1,0 +1,250 @@
+"""The whole way for every entry of a table: device, bytes, JSON twin, server, tally, estimate,
+page, simulator, vectors. A new mechanism is walked through here without a line of test.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.client.net.transport import Reply
+from deniable.server.store import PublishedSurvey
+from deniable.shared.envelope import Envelope, encode_report, json_envelope
+from deniable.shared.privacy import mechanisms as table
+from deniable.shared.privacy.certify import grid
+from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_toml
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.periods import PERIODS, Period
+from deniable.simulations.frame.registry import SUMMARIES, load
+from deniable.simulations.population import fixed
+from tests.asked import ANSWERS, survey
+from tests.server.world import JSON, PUBLIC, World, world
+
+VECTORS = Path(__file__).parent.parent / "vectors"
+DECEMBER = 683
+REPORTS = 300
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "server") as made:
+        yield made
+
+
+class InProcess:
+    """Carries a client's requests to the application in this process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        answer = self._world.client.open(path, method=method, data=body, content_type=content_type)
+        return Reply(answer.status_code, answer.data)
+
+
+def walk(name: str, here: World, folder: Path) -> None:
+    """From devices to the page, with one question that this mechanism answers."""
+    published = here.publish(parse_toml(survey([name])))
+    (asked,) = published.survey.questions
+    assert (asked.mechanism.name, asked.kind) == (name, mechanisms()[name].kind)
+    answer_on_a_device(here, published, folder)
+    draw = random.Random(20261118).getrandbits
+    symbols = [asked.report(ANSWERS[asked.kind][0], draw) for _ in range(REPORTS)]
+    send_in_both_encodings(here, published, symbols)
+    ((number, (reports, cells)),) = here.tallies(published).items()
+    assert (number, reports) == (DECEMBER, REPORTS + 1)
+    counted = np.zeros(asked.mechanism.cells, dtype=np.int64)
+    for symbol in symbols:
+        counted[list(asked.mechanism.cells_of(symbol))] += 1
+    on_device = np.array(cells) - counted
+    assert asked.mechanism.joint != "multinomial" or on_device.sum() == 1
+    assert set(on_device) <= {0, 1}
+    check_results(here, published, np.array(cells), reports)
+
+
+def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) -> None:
+    (asked,) = published.survey.questions
+    policy = Policy(keys=[PUBLIC], max_epsilon_per_round="8", max_epsilon="8")
+    client = Client(
+        "https://stats.example.org",
+        policy=policy,
+        state=folder / "device",
+        now=here.clock,
+        transport=InProcess(here),
+    )
+    client.consent(True)
+    outcome = client.answer(published.name, **{asked.name: ANSWERS[asked.kind][0]})
+    assert outcome.status == "queued", outcome
+    assert client.flush(30) == 0
+    client.close()
+
+
+def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: list[int]) -> None:
+    """Half in one body each way; then every byte that is no symbol is refused, both ways."""
+    payloads = [encode_report(published.survey, [symbol]) for symbol in symbols]
+    half = len(payloads) // 2
+    packed = envelope(published, 1, payloads[:half])
+    named = json_envelope(published.survey, envelope(published, 2, payloads[half:]))
+    token = here.token("app")
+    assert here.post(packed.pack(), headers=token).json["accepted"] == half
+    twin = json.dumps({"envelopes": [named]})
+    sent = here.post(twin.encode(), JSON, headers=token)
+    assert sent.json["accepted"] == len(payloads) - half
+    (asked,) = published.survey.questions
+    for number, wrong in enumerate(bad_payloads(asked.mechanism.name), 3):
+        for reports in ([wrong], [*payloads[:5], wrong]):
+            refused = here.post(envelope(published, number, reports).pack(), headers=token)
+            assert [each["code"] for each in refused.json["refused"]] == ["bad-payload"]
+
+
+def bad_payloads(name: str) -> list[bytes]:
+    """At the sizes of `tests.asked`, found by what the mechanism says of each number."""
+    (asked,) = parse_toml(survey([name])).questions
+    size, is_symbol = asked.mechanism.payload_size, asked.mechanism.encoding.is_symbol
+    wrong = [n for n in range(256**size) if not is_symbol(n)]
+    return [n.to_bytes(size, "little") for n in wrong[:3] + wrong[-3:]]
+
+
+def envelope(published: PublishedSurvey, number: int, payloads: list[bytes]) -> Envelope:
+    identifier = number.to_bytes(16, "big")
+    return Envelope(published.id, DECEMBER, identifier, len(payloads), b"".join(payloads))
+
+
+def check_results(
+    here: World, published: PublishedSurvey, cells: np.ndarray[Any, Any], reports: int
+) -> None:
+    (asked,) = published.survey.questions
+    analyst = here.token("analyst")
+    answer = here.client.get(
+        f"/v1/surveys/{published.id}/results?round={DECEMBER}", headers=analyst
+    )
+    rows = answer.json["rounds"][0]["questions"][asked.name]
+    assert [row["label"] for row in rows] == list(asked.labels)
+    for place, row in enumerate(rows):
+        assert row["low"] < row["estimate"] < row["high"]
+        assert row["reports"] == reports
+        assert row["standard_error"] > 0
+        assert row["estimate"] == pytest.approx(unbiased(asked, cells, place, reports), rel=1e-9)
+    page = here.client.get(f"/surveys/{published.id}", headers=analyst)
+    assert page.status_code == 200
+    assert asked.mechanism.name in page.text
+    assert "<svg" in page.text
+
+
+def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) -> float:
+    """By the mechanism's own rates alone: solves for what its cells are expected to hold."""
+    mechanism = asked.mechanism
+    if asked.statistic == "mean":
+        low, high = asked.range
+        values = np.array([float(value) for value in mechanism.values]) / mechanism.steps
+        return float(low + (high - low) * (cells @ values) / reports)
+    option = place + asked.first_label
+    true = mechanism.rate(option, option) / ONE
+    false = mechanism.rate(option, (option + 1) % mechanism.answers) / ONE
+    return float((cells[option] / reports - false) / (true - false))
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_every_mechanism_goes_the_whole_way(name: str, here: World, tmp_path: Path) -> None:
+    walk(name, here, tmp_path)
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_every_mechanism_is_certified_simulated_and_has_vectors(name: str) -> None:
+    assert sum(each.name == name for each in grid()) >= 16
+    for file in ("mechanisms.json", "encodings.json"):
+        assert name in {each["mechanism"] for each in json.loads((VECTORS / file).read_text())}, (
+            f"{file}: add some by python -m tests.vectors.make"
+        )
+    mechanism = mechanisms()[name]
+    made = mechanism(next(grid()).epsilon, mechanism.sizes[0])
+    tallies = fixed(made, [5] * made.answers, 7, np.random.default_rng(1))
+    assert tallies.counts.shape == (7, made.cells)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bit"])
+def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
+    """Bits have one mechanism, which the study `bit` is about."""
+    study = {"number": "mean", "choice": "histogram"}[kind]
+    assert study in SUMMARIES
+    module = __import__(load(study).run.__module__, fromlist=["LOCAL"])
+    assert {series.mechanism for series in module.LOCAL} == set(mechanisms(kind))
+
+
+# A new entry needs its own file and its line, and nothing else
+
+
+class Shouted(WholeNumber):
+    """An encoding that the server has no vectorised counterpart for: symbols are odd numbers."""
+
+    @property
+    def limit(self) -> int:
+        return 2 * self.cells
+
+    def is_symbol(self, number: int) -> bool:
+        return 0 <= number < self.limit and number % 2 == 1
+
+    def symbols(self) -> Iterator[int]:
+        return iter(range(1, self.limit, 2))
+
+    def cells_of(self, symbol: int) -> Iterator[int]:
+        yield symbol // 2
+
+
+class ShoutedResponse(KRandomizedResponse):
+    name = label = "shouted"
+
+    def __init__(self, epsilon: Any, options: int) -> None:
+        super().__init__(epsilon, options)
+        self.encoding = Shouted(options)
+
+    def randomize(self, answer: int, draw: Callable[[int], int]) -> int:
+        return 2 * super().randomize(answer, draw) + 1
+
+    def weight(self, symbol: int, answer: int) -> Any:
+        return super().weight(symbol // 2, answer)
+
+
+def test_one_class_and_one_line_add_a_mechanism(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "DESIGNS", [*table.DESIGNS, ShoutedResponse])
+    walk("shouted", here, tmp_path)
+    assert "shouted" in {each.name for each in grid()}
+
+
+def quarter_of(day: date) -> int:
+    return (day.year - 1970) * 4 + (day.month - 1) // 3
+
+
+def first_of_quarter(number: int) -> date:
+    return date(1970 + number // 4, number % 4 * 3 + 1, 1)
+
+
+def test_one_row_adds_a_period(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter: right rounds, right lifetime ε, accepted by the server, named on the page."""
+    titles = "Q of %b %Y", "%b %Y"
+    quarter = Period("quarter", "every quarter", quarter_of, first_of_quarter, *titles)
+    monkeypatch.setitem(PERIODS, "quarter", quarter)
+    text = survey(["randomized-response"], "quarter").replace("2026-12-31", "2027-07-01")
+    asked = parse_toml(text)
+    assert (asked.first_round, asked.last_round, asked.rounds) == (227, 230, 4)
+    assert (asked.round_epsilon, asked.lifetime_epsilon) == ("1", "4")
+    assert asked.round_starts(228) == datetime(2027, 1, 1, tzinfo=UTC)
+    assert asked.round_ends(228) == datetime(2027, 4, 1, tzinfo=UTC)
+    published = here.publish(asked)
+    assert here.send(Envelope(published.id, 227, bytes(16), 1, b"\1")).json["accepted"] == 1
+    page = here.client.get(f"/surveys/{published.id}", headers=here.token("analyst")).text
+    assert "every quarter" in page
+    assert "Q of Oct 2026" in page

@@ -1,0 +1,93 @@
+"""Add vectors for the mechanisms of the table that have none: python -m tests.vectors.make
+
+What is there stays as it is: vectors are a promise to other implementations. Look at what was
+added, and check some of it by hand, before you keep it.
+"""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import mechanisms
+
+FOLDER = Path(__file__).parent
+DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
+EPSILON, SIZE, EACH = "1", 11, 3
+RANDOM = random.Random(20261118)  # any bytes will do: they are written down
+
+
+def main() -> None:
+    add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
+    add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
+
+
+def add(path: Path, make: Any) -> None:  # Any: a function to JSON
+    vectors = json.loads(path.read_text()) if path.exists() else []
+    there = {vector["mechanism"] for vector in vectors}
+    for name, mechanism in mechanisms().items():
+        if name not in there:
+            size = SIZE if SIZE in mechanism.sizes else mechanism.sizes[0]
+            vectors += make(mechanism(Epsilon(EPSILON), size))
+    path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def head(mechanism: Mechanism) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism.name,
+        "epsilon": str(mechanism.epsilon),
+        "size": mechanism.size,
+    }
+
+
+def drawn(mechanism: Mechanism) -> dict[str, Any]:
+    """One report: the answer, the random bytes, and the symbol that they give."""
+    given = mechanism.answer_at(mechanism.answers // 2)
+    used: list[bytes] = []
+
+    def draw(bits: int) -> int:
+        used.append(RANDOM.randbytes(bits // 8))
+        return int.from_bytes(used[-1], "little")
+
+    symbol = mechanism.randomize(given, draw)
+    (random_bytes,) = used
+    return {
+        **head(mechanism),
+        "answer": given if isinstance(given, int) else "/".join(map(str, given)),
+        "draw": random_bytes.hex(),
+        "symbol": symbol,
+        "payload": payload(mechanism, symbol),
+    }
+
+
+def encoded(mechanism: Mechanism) -> dict[str, Any]:
+    """The integers, some symbols in both encodings with the cells they count in, and what is
+    none."""
+    encoding, size = mechanism.encoding, mechanism.payload_size
+    symbols = list(encoding.symbols())
+    shown = [symbols[0], symbols[len(symbols) // 2], symbols[-1]]
+    wrong = [n for n in range(min(encoding.limit, 4096)) if not encoding.is_symbol(n)][:2]
+    wrong += [encoding.limit] if encoding.limit < 256**size else []
+    return {
+        **head(mechanism),
+        "integers": [str(integer) for integer in mechanism.integers],
+        "symbols": [
+            {
+                "json": encoding.to_json(symbol),
+                "payload": payload(mechanism, symbol),
+                "cells": list(mechanism.cells_of(symbol)),
+            }
+            for symbol in dict.fromkeys(shown)
+        ],
+        "bad_payloads": [number.to_bytes(size, "little").hex() for number in wrong],
+    }
+
+
+def payload(mechanism: Mechanism, symbol: int) -> str:
+    return symbol.to_bytes(mechanism.payload_size, "little").hex()
+
+
+if __name__ == "__main__":
+    main()
