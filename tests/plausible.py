@@ -20,13 +20,13 @@ def assert_plausible(successes: int, trials: int, rate: float, alpha: float = AL
     surprise = trials * _divergence(successes / trials, rate)
     assert surprise <= math.log(2 / alpha), (
         f"{successes}/{trials} successes where the rate should be {rate:.6g}: "
-        f"chance below {2 * math.exp(-surprise):.1e}, allowed {alpha:.1e}"
+        f"probability below {2 * math.exp(-surprise):.1e}, allowed {alpha:.1e}"
     )
 
 
 def assert_implausible(successes: int, trials: int, rate: float) -> None:
     """The twin: the same check rejects what is wrong."""
-    with pytest.raises(AssertionError, match="chance below"):
+    with pytest.raises(AssertionError, match="probability below"):
         assert_plausible(successes, trials, rate)
 
 

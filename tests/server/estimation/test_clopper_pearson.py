@@ -33,9 +33,9 @@ def rate_of(design: SupportDesign, share: float) -> float:
 
 
 def coverage(low: np.ndarray, high: np.ndarray, people: int, rate: float) -> float:
-    """The chance, people drawn at random, that the interval of the count holds the rate."""
-    chances = binom.pmf(np.arange(people + 1), people, rate)
-    return float(chances[(low <= rate) & (rate <= high)].sum())
+    """The probability, people drawn at random, that the interval of the count holds the rate."""
+    probabilities = binom.pmf(np.arange(people + 1), people, rate)
+    return float(probabilities[(low <= rate) & (rate <= high)].sum())
 
 
 @pytest.mark.parametrize("people", PEOPLE)
@@ -74,13 +74,13 @@ def test_coverage_is_that_of_the_theory(
     assert coverage(low, high, 100, rate_of(design, share)) == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize("chance", [0.025, 0.975, 0.005, 0.995])
-def test_the_expansion_lies_just_outside_the_exact_quantile(chance: float) -> None:
+@pytest.mark.parametrize("probability", [0.025, 0.975, 0.005, 0.995])
+def test_the_expansion_lies_just_outside_the_exact_quantile(probability: float) -> None:
     a, b = (grid.ravel() for grid in np.meshgrid([501.0, 900.0, 5e3, 4e4], [501.0, 7e3, 1e5]))
     assert (np.minimum(a, b) > LARGE).all()
     spread = np.sqrt(a * b / (a + b + 1)) / (a + b)
-    beyond = (beta_quantile(a, b, chance) - betaincinv(a, b, chance)) / spread
-    beyond *= 1 if chance > 0.5 else -1
+    beyond = (beta_quantile(a, b, probability) - betaincinv(a, b, probability)) / spread
+    beyond *= 1 if probability > 0.5 else -1
     assert beyond.min() > 0
     assert beyond.max() < 2 * OUTWARD
 

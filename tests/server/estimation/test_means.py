@@ -74,14 +74,14 @@ def test_with_two_symbols_the_interval_is_clopper_pearson_exactly(counts: list[i
 def test_the_saddlepoint_errs_outward_and_by_little(
     shapes: tuple[float, float], tail: float
 ) -> None:
-    """Against beta distributions, where the chance is known: the limit can only be farther out."""
+    """Against beta distributions, whose tails are known: the limit can only be farther out."""
     poles = np.geomspace(1e-3 / sum(shapes), 100, 4000)
-    x, chance = at_pole(poles, np.array([-1.0, 0.0]), np.array(shapes))
+    x, probability = at_pole(poles, np.array([-1.0, 0.0]), np.array(shapes))
     exact = beta.sf(1 + x, shapes[1], shapes[0])
     near = (tail / 2 < exact) & (exact < tail)
     assert near.any()
-    assert (chance[near] / exact[near]).min() >= 1
-    assert (chance[near] / exact[near]).max() < 1.02
+    assert (probability[near] / exact[near]).min() >= 1
+    assert (probability[near] / exact[near]).max() < 1.02
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)

@@ -8,12 +8,12 @@ The upper limit is the (1 + confidence) / 2 quantile of
 
 and the lower limit mirrors it. With two values these are quantiles of beta distributions: exactly
 Clopper-Pearson. The extra unit is what was not seen and yet may be there: without a single report
-of the highest value its chance may still be 3.7 / n. For many reports it is the normal interval.
-That it covers for every bounded distribution is a conjecture of Gaffke's, open and unrefuted [1];
-the tests measure it for our tables, where it holds with room to spare at small n.
+of the highest value its probability may still be 3.7 / n. For many reports it is the normal
+interval. That it covers for every bounded distribution is a conjecture of Gaffke's, open and
+unrefuted [1]; the tests measure it for our tables, where it holds with room to spare at small n.
 
 With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
-gives the chance of it [2], too high by 2 per cent of itself at the most, and so errs outward.
+gives the probability of it [2], too high by 2 per cent of itself at the most, and so errs outward.
 
 [1] Learned-Miller, Thomas 2019, "A new confidence interval for the mean of a bounded random
     variable", arXiv 1905.06208.
@@ -52,7 +52,7 @@ def _upper(values: Array, counts: Array, tail: float) -> float:
 
 def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> float:
     """Every pole above the highest value is the saddlepoint of one mean: the pole is searched for
-    whose mean lies above with the chance of the tail. The nearer the pole, the higher the mean."""
+    whose mean lies above with the tail's probability. The nearer the pole, the higher the mean."""
     from scipy.optimize import brentq
 
     top = values[-1]
@@ -69,7 +69,7 @@ def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> float:
 
 
 def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
-    """A mean x, and the chance that the random mean is above it: P[S(x) > 0].
+    """A mean x, and the probability that the random mean is above it: P[S(x) > 0].
 
     The cumulants of S(x) at s are -sum_j c_j log(1 - (v_j - x) s), flat where the mean of the
     values, weighted by c_j / (pole - v_j) with pole = x + 1 / s, is x.

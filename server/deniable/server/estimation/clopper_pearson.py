@@ -40,14 +40,14 @@ def limits(counts: npt.NDArray[np.int64], trials: int, confidence: float) -> tup
     return low[where], high[where]
 
 
-def beta_quantile(a: Array, b: Array, chance: float) -> Array:
+def beta_quantile(a: Array, b: Array, probability: float) -> Array:
     """The quantile of Beta(a, b), or a little farther from its mean where both are large."""
     from scipy.special import betaincinv
 
     large = np.minimum(a, b) > LARGE
     result = np.empty_like(a)
-    result[~large] = betaincinv(a[~large], b[~large], chance)
-    result[large] = _expansion(a[large], b[large], NormalDist().inv_cdf(chance))
+    result[~large] = betaincinv(a[~large], b[~large], probability)
+    result[large] = _expansion(a[large], b[large], NormalDist().inv_cdf(probability))
     return result
 
 

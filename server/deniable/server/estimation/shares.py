@@ -1,7 +1,7 @@
 """Shares of people who hold each option, or say yes, from how many reports support it.
 
 A report supports an option with rate  r = f p + (1 - f) q,  f being the share of people who hold
-it, p and q the chances `keep` and `lie` that the mechanism realises. Hence
+it, p and q the probabilities `keep` and `lie` that the mechanism realises. Hence
 
     f = (r - q) / (p - q)            unbiased with r = count / reports
 

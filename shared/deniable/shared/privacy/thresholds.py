@@ -87,7 +87,7 @@ def ceil_units(
 
 
 def lie_units(epsilon: Epsilon, symbols: int) -> int:
-    """1 / (e^ε + symbols - 1) in units of 2^-64, rounded up: the chance of each single lie."""
+    """1 / (e^ε + symbols - 1) in units of 2^-64, rounded up: the probability of each single lie."""
     (lie,) = ceil_units(*epsilon.ratio, lambda e: [1 / (e + (symbols - 1))])
     return lie
 
