@@ -113,7 +113,7 @@ def test_certify_prints_integers_that_anyone_can_check(
     table = report["rows"]
     assert (len(table), {len(row) for row in table}) == (rows, {columns})
     assert {sum(row) for row in table} == {2**64}
-    assert report["unit"] == "2**-64"
+    assert (report["unit"], report["holds"]) == ("2**-64", True)
     worst = max(Fraction(max(column), min(column)) for column in zip(*table, strict=True))
     with mpmath.workprec(200):
         realised = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)

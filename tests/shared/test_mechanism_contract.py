@@ -132,6 +132,18 @@ def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
 
 
 @every_mechanism
+def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Shape) -> None:
+    """Every answer in the range that it says is as probable as any, every other less."""
+    if isinstance(mechanism, NumberTable):
+        for symbol in mechanism.encoding.symbols():
+            first, last = mechanism.likeliest(symbol)
+            column = [mechanism.weight(symbol, answer) for answer in range(mechanism.answers)]
+            said = range(first, last + 1)
+            assert {column[answer] for answer in said} == {max(column)}
+            assert all(w < max(column) for a, w in enumerate(column) if a not in said)
+
+
+@every_mechanism
 def test_payloads_are_whole_bytes_that_hold_every_symbol(mechanism: Shape) -> None:
     assert 256 ** (mechanism.payload_size - 1) < mechanism.symbols <= 256**mechanism.payload_size
 
@@ -412,6 +424,37 @@ def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
     for size in (0, sizes(kind, name)[1] + 1):
         with pytest.raises(ValueError, match=f"takes size {size}"):
             mechanism(kind, Epsilon("1"), size, name)
+
+
+class Leaky(Ternary):
+    """A table whose first row does not sum to 2^64, though every ratio is small enough."""
+
+    @property
+    def rows(self) -> tuple[tuple[int, ...], ...]:
+        first, *others = super().rows
+        return (first[0] - 1, *first[1:]), *others
+
+
+class Impossible(Ternary):
+    """A table that never reports one of its symbols: as private as the others, and of no use."""
+
+    @property
+    def rows(self) -> tuple[tuple[int, ...], ...]:
+        return ((ONE // 2, ONE // 2, 0),) * 3
+
+
+def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
+    """Rows that do not sum to one, a symbol that is impossible, a lie too many: each alone."""
+    assert certify(Ternary(Epsilon("1"))).holds
+    for planted in (Leaky, Impossible):
+        assert not planted(Epsilon("1")).is_whole()
+    assert not certify(Leaky(Epsilon("1"))).holds
+    lie_too_many = KRandomizedResponse(Epsilon("1"), 5)
+    lie_too_many.lie += 1
+    assert not certify(lie_too_many).holds
+    never_misses = SubsetSelection(Epsilon("1"), 9)
+    never_misses.miss = 0
+    assert not never_misses.is_whole()
 
 
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:

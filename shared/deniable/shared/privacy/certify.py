@@ -73,6 +73,7 @@ def table(mechanism: Mechanism) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "epsilon": str(mechanism.epsilon),
         "realised_epsilon": str(mechanism.realised_epsilon()),
+        "holds": certify(mechanism).holds,
         "unit": "2**-64",
         **mechanism.written_out(),
     }

@@ -84,6 +84,12 @@ class NumberTable(Mechanism):
     def is_whole(self) -> bool:
         return all(sum(row) == ONE and min(row) > 0 for row in self.rows)
 
+    def likeliest(self, symbol: int) -> tuple[int, int]:
+        """From which answer to which this symbol is most probable: what it says."""
+        column = [row[symbol] for row in self.rows]
+        most = [answer for answer, weight in enumerate(column) if weight == max(column)]
+        return most[0], most[-1]
+
     def explain(self, symbol: int) -> str:
         column = [row[symbol] for row in self.rows]
         return (

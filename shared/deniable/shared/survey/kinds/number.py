@@ -72,7 +72,11 @@ class Number(BaseQuestion):
         return float(text)
 
     def describe(self, symbol: int) -> str:
-        return f"{self.low + self.span * symbol / (self.mechanism.symbols - 1):g}"
+        first, last = self.mechanism.likeliest(symbol)
+        low, high = (
+            f"{self.low + self.span * point / self.mechanism.steps:g}" for point in (first, last)
+        )
+        return low if first == last else f"{low} to {high}"
 
 
 def _bounds(reader: Reader) -> tuple[int | float, int | float]:
