@@ -13,12 +13,15 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client.sent import read_record
+from deniable.client.state import schema
 from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, Answer, Clock, Script, bit, document
+from tests.client.scripted import ACCEPTED, ANSWERS, KEY, Answer, Clock, Script, bit, document
+from tests.eventually import PATIENCE
 
+VERSION_1 = Path(__file__).with_name("state_of_version_1.sql")
 POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
 STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
             "no-consent", "unavailable"}  # fmt: skip
@@ -146,6 +149,49 @@ def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> No
     assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
 
 
+def test_a_state_that_an_earlier_release_left_goes_on(
+    client_of: MakeClient, script: Script, clock: Clock, policy: Policy, tmp_path: Path
+) -> None:
+    """A real one, with its consent, list of surveys, charges, keys and waiting reports."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    db = sqlite3.connect(folder / DATABASE)
+    db.executescript(VERSION_1.read_text("utf-8"))
+    waiting = [bytes(row[0]) for row in db.execute("SELECT envelope FROM outbox ORDER BY number")]
+    db.close()
+    (folder / MARKER).write_bytes(b"...")
+    script.always, clock.now = ACCEPTED, clock.now + timedelta(days=1)
+    client = client_of(consent=False, policy=policy)
+    assert client.answer("app-health", **ANSWERS).status == "already-answered"
+    assert client.answer("once-only", crashed=True).status == "already-answered"
+    assert script.gets == [], "the list on disk is still fresh"
+    assert client.flush(PATIENCE) == 0
+    assert [post.body for post in script.posts] == waiting
+    told = read_record(folder)
+    assert [entry.verdict for entry in told.entries] == ["accepted"] * 3
+    assert told.ledger.total == 3_250_000_000
+
+
+def test_every_table_is_emptied_or_says_why_it_is_kept(
+    client_of: MakeClient, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a table that is added later and that nobody has thought of."""
+    later = schema.Table("later", "value TEXT")
+    monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
+    client = client_of(policy=POLICY)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
+    before = rows_by_table(tmp_path / "state")
+    assert set(before) == {table.name for table in schema.TABLES}
+    assert all(before.values()), "the test fills every table"
+    assert client.forget()
+    kept = {table.name for table in schema.TABLES if table.kept}
+    assert kept == {"charges"}
+    assert rows_by_table(tmp_path / "state") == {
+        name: rows if name in kept else 0 for name, rows in before.items()
+    }
+
+
 def test_flipped_bits_never_raise_and_never_spend_twice(
     client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
 ) -> None:
@@ -242,6 +288,16 @@ def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_pat
     assert answer(client_of) == "queued"
     assert folder.stat().st_mode & 0o777 == 0o755
     assert (folder / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+def rows_by_table(folder: Path) -> dict[str, int]:
+    db = sqlite3.connect(folder / DATABASE)
+    try:
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        ours = [name for (name,) in names if not name.startswith("sqlite_")]
+        return {n: db.execute(f"SELECT count(*) FROM {n}").fetchone()[0] for n in ours}
+    finally:
+        db.close()
 
 
 def change_database(folder: Path, statement: str) -> None:

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
 
 from deniable.client.consent import Withdrawal, is_given, switched_off
 from deniable.client.net.surveys import Found, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import history, outbox
-from deniable.client.state.connection import State, count_charges
-from deniable.client.state.keys import destroy_keys, survey_key
+from deniable.client.state import Transaction, history, outbox
+from deniable.client.state.connection import State
 from deniable.client.state.ledger import read_ledger, write_charge
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.periods import round_of
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 NO_CONSENT = "consent was not given; call client.consent(True) once the person agrees"
 
@@ -64,12 +59,11 @@ class Answering:
             return self._switched_off() or Outcome("no-consent", NO_CONSENT)
         with self._state.transaction() as db:
             now = int(self._now().timestamp())
-            outbox.give_up_late(db, now)  # and keys go, whether or not anything may be asked
-            destroy_keys(db, now)
+            outbox.delete_expired(db, now)  # whether or not anything may be asked
             consent = self._may(db)
         return self._switched_off() or (None if consent else Outcome("no-consent", NO_CONSENT))
 
-    def _may(self, db: Connection) -> bool:
+    def _may(self, db: Transaction) -> bool:
         return is_given(db) and not self._withdrawn.now
 
     def _switched_off(self) -> Outcome | None:
@@ -100,11 +94,10 @@ class Answering:
                 return Outcome("already-answered", detail, found.id, round_)
             if obstacle := ledger.obstacle(costs, self._policy):
                 return Outcome("budget-spent", obstacle, found.id, round_)
-            write_charge(db, ledger, found.id, round_, costs)
+            charges = write_charge(db, ledger, found.id, round_, costs)
             until = int(survey.taken_until(survey.last_round).timestamp())
-            key = survey_key(db, found.id, until)
-            charges = count_charges(db)
-        self._state.note_charges(charges)
+            key = outbox.survey_key(db, found.id, until)
+        self._state.marker.note(charges)
         return key
 
     def _queue(

@@ -14,8 +14,9 @@ from deniable.client.net.transport import HttpTransport, Transport, checked_addr
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import outbox
-from deniable.client.state.connection import State, StateBusy, write_setting
+from deniable.client.state import outbox, schema
+from deniable.client.state.connection import State, StateBusy
+from deniable.client.state.settings import write_setting
 from deniable.shared.errors import InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
@@ -129,17 +130,13 @@ class Client:
         if not self._state.begun:
             return True
         try:
-            self._erase()
+            with self._state.transaction() as db:
+                schema.erase(db)
         except StateBusy:
             return False
         except StoreUnusable:
             return self._state.destroy()
         return True
-
-    def _erase(self) -> None:
-        with self._state.transaction() as db:
-            for table in ("outbox", "survey_keys", "history", "surveys", "settings"):
-                db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from the line above
 
     def _resume(self) -> None:
         """Go on sending what an earlier process has left."""

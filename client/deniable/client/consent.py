@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deniable.client.state.connection import read_setting
+from deniable.client.state import Transaction
+from deniable.client.state.settings import read_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
 
@@ -27,5 +27,5 @@ def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
     return None
 
 
-def is_given(db: sqlite3.Connection) -> bool:
+def is_given(db: Transaction) -> bool:
     return read_setting(db, "consent") == "yes"

@@ -8,21 +8,21 @@ that is checked again for what comes from disk.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from deniable.client.consent import is_given
 from deniable.client.forking import ForkAware
-from deniable.client.net.listing import Listed, from_row, read_list
+from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state.connection import State, read_setting, write_setting
+from deniable.client.state.connection import State
+from deniable.client.state.surveys import ListedSurvey, keep_list, kept_list
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Surveys(ForkAware):
 
     # Choosing
 
-    def _choose(self, listed: list[Listed], wanted: str, today: date) -> Found | Outcome:
+    def _choose(self, listed: Sequence[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
         meant = [each for each in listed if wanted in (each.id, each.name)]
         if not meant:
             return Outcome("no-survey", f"the server lists no survey {wanted!r}")
@@ -96,38 +96,29 @@ class Surveys(ForkAware):
         )
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
-    def _verify(self, listed: Listed) -> Survey | None:
+    def _verify(self, listed: ListedSurvey) -> Survey | None:
         """Once in each process, as the policy does not change; None: a survey not to answer."""
         if listed.document is None:
             return None
         if listed.id not in self._verified:
             try:
-                self._verified[listed.id] = listed.verified(self._policy)
+                self._verified[listed.id] = verified(listed, self._policy)
             except DeniableError:
                 return None  # it is not as it was verified: fetched again
         return self._verified[listed.id]
 
     # Keeping
 
-    def _kept(self) -> tuple[list[Listed], bool]:
-        """The list on disk, and whether it is fresh. One made for another policy counts as none."""
+    def _kept(self) -> tuple[Sequence[ListedSurvey], bool]:
+        """The list on disk, and whether it is fresh."""
         with self._state.transaction() as db:
-            when, _, policy = (read_setting(db, "fetched") or "").partition(" ")
-            if policy != self._policy.fingerprint:
-                return [], False
-            rows = db.execute("SELECT * FROM surveys ORDER BY listed").fetchall()
-        try:
-            age = self._now().timestamp() - int(when)
-            return [from_row(row) for row in rows], 0 <= age < FRESH_SECONDS
-        except ValueError:  # it is only a copy: fetched again
-            return [], False
+            kept = kept_list(db, self._policy.fingerprint)
+        return kept.surveys, kept.is_fresh(self._now(), FRESH_SECONDS)
 
-    def _keep(self, listed: list[Listed]) -> None:
+    def _keep(self, listed: Sequence[ListedSurvey]) -> None:
         with self._state.transaction() as db:
             if is_given(db):
-                _replace(db, listed)
-                when = int(self._now().timestamp())
-                write_setting(db, "fetched", f"{when} {self._policy.fingerprint}")
+                keep_list(db, listed, self._policy.fingerprint, self._now())
 
     # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
 
@@ -181,9 +172,3 @@ class _Flight:
 
     def __init__(self) -> None:
         self.done, self.well = threading.Event(), False
-
-
-def _replace(db: sqlite3.Connection, listed: list[Listed]) -> None:
-    db.execute("DELETE FROM surveys")
-    for each in listed:
-        db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?)", each.row())

@@ -19,7 +19,6 @@ from deniable.client.net.delivery import Fate, fate_of
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
-from deniable.client.state.keys import destroy_keys
 from deniable.client.state.outbox import Waiting
 from deniable.shared.errors import StoreUnusable
 
@@ -163,8 +162,7 @@ class Uploader(ForkAware):
     def _oldest(self) -> Waiting | None:
         with self._state.transaction() as db:
             now = int(self._now().timestamp())
-            outbox.give_up_late(db, now)
-            destroy_keys(db, now)
+            outbox.delete_expired(db, now)
             may = is_given(db) and not self._withdrawn.now and not switched_off()
             return outbox.oldest(db) if may else None
 

@@ -6,10 +6,11 @@ It holds reports, which are randomized, and never an answer. The day is kept, no
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+
+from deniable.client.state import Transaction
 
 MOST_KEPT = 1_000
 
@@ -36,7 +37,7 @@ class Entry:
 
 
 def record(
-    db: sqlite3.Connection, survey: str, name: str, round_: int, day: date, said: Sequence[Said]
+    db: Transaction, survey: str, name: str, round_: int, day: date, said: Sequence[Said]
 ) -> None:
     """A report that now waits to be sent. The oldest records make room."""
     text = json.dumps([asdict(each) for each in said], ensure_ascii=False)
@@ -50,9 +51,7 @@ def record(
     )
 
 
-def settle(
-    db: sqlite3.Connection, survey: str, round_: int, verdict: str, detail: str = ""
-) -> None:
+def settle(db: Transaction, survey: str, round_: int, verdict: str, detail: str = "") -> None:
     """What became of a report. What the server said once is not overwritten."""
     db.execute(
         "UPDATE history SET verdict = ?, detail = ?"
@@ -61,7 +60,7 @@ def settle(
     )
 
 
-def entries(db: sqlite3.Connection) -> list[Entry]:
+def entries(db: Transaction) -> list[Entry]:
     """Oldest first."""
     rows = db.execute(
         "SELECT survey, name, round, day, said, verdict, detail FROM history ORDER BY number"
