@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from deniable.client.answering import Answering
 from deniable.client.at_exit import flush_at_exit, stay
-from deniable.client.consent import Withdrawal
+from deniable.client.consent import Consent, write_consent
 from deniable.client.net.surveys import Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
@@ -16,7 +17,6 @@ from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
 from deniable.client.state.connection import State, StateBusy
-from deniable.client.state.settings import write_setting
 from deniable.shared.errors import InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
@@ -51,11 +51,10 @@ class Client:
             )
         checked_address(server)
         carrier = transport or HttpTransport(server)
-        self._state = State(state)
-        self._surveys = Surveys(self._state, policy, carrier, now)
-        self._withdrawn = Withdrawal()
-        self._answering = Answering(self._state, policy, self._surveys, self._withdrawn, now, draw)
-        self._uploader = Uploader(self._state, carrier, self._withdrawn, now)
+        self._state, self._consent, self._now = State(state), Consent(), now
+        self._surveys = Surveys(self._state, policy, carrier, self._consent, now)
+        self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
+        self._uploader = Uploader(self._state, carrier, self._consent, now)
         self._resume()
 
     def consent(self, given: bool) -> bool:
@@ -65,17 +64,17 @@ class Client:
         not sent yet; even where the disk fails, this object records and sends nothing more.
         """
         if not given:
-            self._withdrawn.now = True
+            self._consent.withdrawn = True
         if not given and not self._state.begun:
             return True
         try:
             with self._state.transaction(create=given) as db:
-                write_setting(db, "consent", "yes" if given else "no")
+                write_consent(db, given)
                 if not given:
                     outbox.withdraw_all(db)
         except StoreUnusable:
             return False
-        self._withdrawn.now = not given
+        self._consent.withdrawn = not given
         return True
 
     def answer(self, survey: str, /, **answers: object) -> Outcome:
@@ -85,7 +84,7 @@ class Client:
         true. Waits at most 2 s for the network, and only when no fresh list of surveys is on disk.
         Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
         """
-        if self._withdrawn.now:
+        if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
             outcome = self._answering.answer(survey, answers)
@@ -102,12 +101,13 @@ class Client:
         0 also where the state cannot be used: then nothing can be sent.
         """
         try:
-            if not self._state.begun or self._withdrawn.now:
+            if not self._state.begun or self._consent.withdrawn:
                 return 0
-            if self._answering.obstacle() is None:
-                return self._uploader.flush(timeout)
             with self._state.transaction() as db:
-                return outbox.waiting(db)
+                outbox.delete_expired(db, self._now())
+                if self._consent.obstacle(db):
+                    return outbox.waiting(db)
+            return self._uploader.flush(timeout)
         except StoreUnusable:
             return 0
 
@@ -125,7 +125,7 @@ class Client:
         or anyone could be asked again and again. Answers whether it is done. A damaged database is
         deleted, and the client then stays unavailable in this folder.
         """
-        self._withdrawn.now = True
+        self._consent.withdrawn = True
         self._surveys.forget()
         if not self._state.begun:
             return True
@@ -140,11 +140,11 @@ class Client:
 
     def _resume(self) -> None:
         """Go on sending what an earlier process has left."""
-        try:
-            if self._state.begun and self._answering.obstacle() is None:
-                with self._state.transaction() as db:
-                    left = outbox.waiting(db)
-                if left:
-                    self._uploader.wake()
-        except StoreUnusable:
-            pass
+        if not self._state.begun:
+            return
+        with suppress(StoreUnusable):
+            with self._state.transaction() as db:
+                outbox.delete_expired(db, self._now())
+                left = not self._consent.obstacle(db) and outbox.waiting(db)
+            if left:
+                self._uploader.wake()

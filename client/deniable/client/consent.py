@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from deniable.client.outcome import Outcome
 from deniable.client.state import Transaction
-from deniable.client.state.settings import read_setting
+from deniable.client.state.settings import read_setting, write_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
+NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
 
 
-@dataclass
-class Withdrawal:
-    """Whether consent was withdrawn from this object: it holds even where the disk fails."""
+class Consent:
+    """Asked anew in each transaction: another process may have withdrawn it meanwhile."""
 
-    now: bool = False
+    def __init__(self) -> None:
+        self.withdrawn = False  # from this object: that holds even where the disk fails
+
+    def is_given(self, db: Transaction) -> bool:
+        return not self.withdrawn and read_setting(db, "consent") == "yes"
+
+    def obstacle(self, db: Transaction | None) -> Outcome | None:
+        """Why nothing may be recorded, fetched or sent now. Without a state, nobody has agreed."""
+        if switch := switched_off():
+            return Outcome("no-consent", f"the environment says no: {switch} is set")
+        if db is None or not self.is_given(db):
+            return Outcome("no-consent", NOT_GIVEN)
+        return None
+
+
+def write_consent(db: Transaction, given: bool) -> None:
+    write_setting(db, "consent", "yes" if given else "no")
 
 
 def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -25,7 +41,3 @@ def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
         if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
             return name
     return None
-
-
-def is_given(db: Transaction) -> bool:
-    return read_setting(db, "consent") == "yes"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deniable.client.consent import is_given, switched_off
+from deniable.client.consent import Consent
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import Entry, entries
@@ -37,7 +37,7 @@ def read_record(folder: str | os.PathLike[str]) -> Record:
     if not state.begun:
         return Record()
     with state.transaction() as db:
-        given = is_given(db) and not switched_off()
+        given = Consent().obstacle(db) is None
         return Record(given, tuple(entries(db)), read_ledger(db), outbox.dropped(db))
 
 

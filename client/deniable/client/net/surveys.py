@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.consent import is_given
+from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
 from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
+from deniable.client.state import Transaction
 from deniable.client.state.connection import State
-from deniable.client.state.surveys import ListedSurvey, keep_list, kept_list
+from deniable.client.state.surveys import KeptList, ListedSurvey, keep_list, kept_list
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
@@ -43,9 +44,15 @@ class Found:
 
 class Surveys(ForkAware):
     def __init__(
-        self, state: State, policy: Policy, transport: Transport, now: Callable[[], datetime]
+        self,
+        state: State,
+        policy: Policy,
+        transport: Transport,
+        consent: Consent,
+        now: Callable[[], datetime],
     ) -> None:
-        self._state, self._policy, self._transport, self._now = state, policy, transport, now
+        self._state, self._policy, self._transport = state, policy, transport
+        self._consent, self._now = consent, now
         self._verified: dict[str, Survey] = {}
         super().__init__()
 
@@ -54,16 +61,19 @@ class Surveys(ForkAware):
         self._flight: _Flight | None = None
         self._in_vain, self._pause_until = 0, 0.0
 
-    def find(self, wanted: str, today: date) -> Found | Outcome:
-        """The newest open survey of this name, or the one of this id; else why there is none."""
+    def find(self, wanted: str, today: date, kept: KeptList) -> Found | Outcome:
+        """The newest open survey of this name, or the one of this id; else why there is none.
+
+        `kept` is the list on disk: if it does not do, a new one is fetched.
+        """
         self.same_process()
-        listed, fresh = self._kept()
-        choice = self._choose(listed, wanted, today)
+        choice, fresh = self._choose(kept.surveys, wanted, today), self._is_fresh(kept)
         if fresh and isinstance(choice, Found):
             return choice
         if self._fetch():
-            listed, fresh = self._kept()
-            choice = self._choose(listed, wanted, today)
+            with self._state.transaction() as db:
+                kept = self.kept(db)
+            choice, fresh = self._choose(kept.surveys, wanted, today), self._is_fresh(kept)
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
@@ -109,15 +119,15 @@ class Surveys(ForkAware):
 
     # Keeping
 
-    def _kept(self) -> tuple[Sequence[ListedSurvey], bool]:
-        """The list on disk, and whether it is fresh."""
-        with self._state.transaction() as db:
-            kept = kept_list(db, self._policy.fingerprint)
-        return kept.surveys, kept.is_fresh(self._now(), FRESH_SECONDS)
+    def kept(self, db: Transaction) -> KeptList:
+        return kept_list(db, self._policy.fingerprint)
+
+    def _is_fresh(self, kept: KeptList) -> bool:
+        return kept.is_fresh(self._now(), FRESH_SECONDS)
 
     def _keep(self, listed: Sequence[ListedSurvey]) -> None:
         with self._state.transaction() as db:
-            if is_given(db):
+            if self._consent.is_given(db):
                 keep_list(db, listed, self._policy.fingerprint, self._now())
 
     # Fetching, in a thread of its own: what the network does, the caller waits no longer than this

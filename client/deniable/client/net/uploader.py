@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 from random import SystemRandom
 
-from deniable.client.consent import Withdrawal, is_given, switched_off
+from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
 from deniable.client.net.delivery import Fate, fate_of
 from deniable.client.net.transport import Transport, Unreachable
@@ -31,11 +31,11 @@ class Uploader(ForkAware):
         self,
         state: State,
         transport: Transport,
-        withdrawn: Withdrawal,
+        consent: Consent,
         now: Callable[[], datetime],
     ) -> None:
         self._state, self._transport, self._now = state, transport, now
-        self._withdrawn = withdrawn
+        self._consent = consent
         super().__init__()
 
     def remake(self) -> None:
@@ -161,10 +161,8 @@ class Uploader(ForkAware):
 
     def _oldest(self) -> Waiting | None:
         with self._state.transaction() as db:
-            now = int(self._now().timestamp())
-            outbox.delete_expired(db, now)
-            may = is_given(db) and not self._withdrawn.now and not switched_off()
-            return outbox.oldest(db) if may else None
+            outbox.delete_expired(db, self._now())
+            return None if self._consent.obstacle(db) else outbox.oldest(db)
 
     def _fate(self, first: Waiting) -> Fate:
         from deniable.shared.envelope import CONTENT_TYPE

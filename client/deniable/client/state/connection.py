@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from deniable.client.forking import ForkAware
@@ -158,12 +159,13 @@ class State(ForkAware):
 
     def _prepare(self, db: sqlite3.Connection, charges: int | None) -> None:
         db.execute("BEGIN IMMEDIATE")
-        if charges is None and schema.is_empty(db):
+        version = _pragma(db, "user_version")
+        if version == 0 and charges is None and not _pragma(db, "schema_version"):
             schema.create(db)
-        elif not schema.is_known(db):
+        elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
-                f"{self.database} has schema {schema.pragma(db, 'user_version')}, and this version "
-                f"reads {schema.VERSION}; use the version of deniable that wrote it, or a newer one"
+                f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
+                "use the version of deniable that wrote it, or a newer one"
             )
         if charges is None:
             self.marker.make()
@@ -171,7 +173,7 @@ class State(ForkAware):
 
     def _check_whole(self, db: sqlite3.Connection, charges: int) -> None:
         if not self._checked:
-            if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            if _pragma(db, "integrity_check(1)") != "ok":
                 raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
             self._checked = True
         kept = count_charges(db)
@@ -200,6 +202,10 @@ class State(ForkAware):
         if self._held:
             self._held = False
             self._gate.release()
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> Any:  # Any: SQLite's kinds of value
+    return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 @contextmanager

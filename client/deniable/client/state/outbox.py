@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from deniable.client.state import Transaction
@@ -31,11 +32,11 @@ class Waiting:
     envelope: bytes
 
 
-def put(db: Transaction, envelope: Envelope, until: int) -> None:
+def put(db: Transaction, envelope: Envelope, until: datetime) -> None:
     """One more envelope to send. Beyond the bound the oldest is dropped, counted and recorded."""
     db.execute(
         "INSERT INTO outbox (survey, round, envelope, until) VALUES (?, ?, ?, ?)",
-        (envelope.survey, envelope.round, envelope.pack(), until),
+        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp())),
     )
     surplus = waiting(db) - MOST_WAITING
     if surplus > 0:
@@ -74,10 +75,11 @@ def finish(db: Transaction, sent: Waiting, verdict: str, detail: str = "") -> No
     db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
 
 
-def survey_key(db: Transaction, survey: str, until: int) -> bytes:
+def survey_key(db: Transaction, survey: str, until: datetime) -> bytes:
     """The key of this survey, made on first use."""
     db.execute(
-        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?)", (survey, os.urandom(KEY_BYTES), until)
+        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?)",
+        (survey, os.urandom(KEY_BYTES), int(until.timestamp())),
     )
     row = db.execute("SELECT key FROM survey_keys WHERE survey = ?", (survey,)).fetchone()
     key = bytes(row[0])
@@ -86,12 +88,13 @@ def survey_key(db: Transaction, survey: str, until: int) -> bytes:
     return key
 
 
-def delete_expired(db: Transaction, now: int) -> None:
+def delete_expired(db: Transaction, now: datetime) -> None:
     """Give up what no server takes any more, as the grace of its round is over, and destroy the
     keys that have passed their time; in the database they are overwritten."""
-    late = db.execute("SELECT number FROM outbox WHERE until <= ?", (now,)).fetchall()
+    second = int(now.timestamp())
+    late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
-    db.execute("DELETE FROM survey_keys WHERE until <= ?", (now,))
+    db.execute("DELETE FROM survey_keys WHERE until <= ?", (second,))
 
 
 def withdraw_all(db: Transaction) -> None:

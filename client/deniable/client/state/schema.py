@@ -84,16 +84,6 @@ TABLES = (
 )
 
 
-def is_empty(db: Transaction) -> bool:
-    """Whether nothing was ever written here."""
-    return not pragma(db, "user_version") and not pragma(db, "schema_version")
-
-
-def is_known(db: Transaction) -> bool:
-    """Whether it is a state, and of the version that this module describes."""
-    return (pragma(db, "user_version"), pragma(db, "application_id")) == (VERSION, APPLICATION)
-
-
 def create(db: Transaction) -> None:
     for table in TABLES:
         db.execute(f"CREATE TABLE {table.name} ({table.columns})")
@@ -106,7 +96,3 @@ def erase(db: Transaction) -> None:
     for table in TABLES:
         if not table.kept:
             db.execute(f"DELETE FROM {table.name}")  # noqa: S608 - names from the table above
-
-
-def pragma(db: Transaction, name: str) -> int:
-    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
