@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Policy
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from deniable.client.state.connection import DATABASE
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
@@ -41,7 +41,7 @@ def test_withdrawing_deletes_what_was_not_sent(
     assert client.flush() == 0
     assert client.answer("app-health", crashed=True).status == "no-consent"
     assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
-    assert [entry.verdict for entry in read_record(tmp_path / "state").entries] == ["withdrawn"]
+    assert [entry.delivery for entry in read_summary(tmp_path / "state").entries] == ["withdrawn"]
     client.consent(True)
     assert client.answer("app-health", crashed=True).status == "already-answered"
 
@@ -118,7 +118,7 @@ def test_a_report_made_while_consent_is_withdrawn_is_forgotten(
     assert client.answer("app-health", crashed=True).status == "no-consent"
     assert client.flush() == 0
     assert script.posts == []
-    assert read_record(tmp_path / "state").entries == ()
+    assert read_summary(tmp_path / "state").entries == ()
 
 
 @pytest.mark.parametrize("name", ["DO_NOT_TRACK", "DENIABLE_OFF"])
@@ -175,7 +175,7 @@ def test_forget_erases_all_but_the_ledger(
         (key,) = db.execute("SELECT key FROM survey_keys").fetchone()
     db.close()
     assert client.forget()
-    record = read_record(tmp_path / "state")
+    record = read_summary(tmp_path / "state")
     assert (record.consent, record.entries, record.ledger.total) == (False, (), 500_000_000)
     bytes_left = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     assert key not in bytes_left

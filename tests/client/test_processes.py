@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from tests.client.conftest import MakeClient
 from tests.client.scripted import Answer, Script, bit, document
 
@@ -67,7 +67,7 @@ def test_processes_share_a_ledger_and_spend_it_exactly(
     assert count["queued"] == 4
     assert count["queued"] + count["already-answered"] + count["budget-spent"] == 8 * 4 * 12
     assert max(Counter(name for name, s in statuses if s == "queued").values()) == 1
-    assert read_record(tmp_path / "state").ledger.total == 2 * 10**9
+    assert read_summary(tmp_path / "state").ledger.total == 2 * 10**9
     assert len({post.body for post in script.posts}) == 4
 
 
@@ -82,7 +82,7 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     assert told["killed"] >= 30
     assert set(told["last"]) <= {"queued", "already-answered", "budget-spent"}
     assert told["last"][-5:] == ["budget-spent"] * 5
-    record = read_record(folder)
+    record = read_summary(folder)
     assert record.ledger.total == 15 * 10**8
     assert len(record.entries) < 15, "some kills fell between the charge and the outbox"
     reports = {(each.survey, each.round, each.id, each.payload) for each in script.envelopes()}
@@ -94,7 +94,7 @@ def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy
     """Forked again and again while another thread of the parent is amid its transactions."""
     assert forked(script, tmp_path, policy_key, "python") == ["queued 0"] * 13
     assert len({post.body for post in script.posts}) == 14
-    assert {e.verdict for e in read_record(tmp_path / "state").entries} == {"accepted"}
+    assert {e.delivery for e in read_summary(tmp_path / "state").entries} == {"accepted"}
 
 
 def test_a_child_forked_without_python_s_knowledge_answers_and_sends(

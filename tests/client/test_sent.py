@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.odds import said
-from deniable.client.sent import as_json, as_text, read_record
+from deniable.client.odds import reported
+from deniable.client.sent import as_json, as_text, read_summary
 from deniable.shared.privacy.mechanisms import MECHANISMS
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document
@@ -74,14 +74,18 @@ def test_a_damaged_state_is_one_line_and_a_code(client_of: MakeClient, tmp_path:
     assert ran.stderr.count("\n") == 1
 
 
-def test_each_fate_is_told(script: Script, client_of: MakeClient, tmp_path: Path) -> None:
+def test_what_became_of_a_report_is_told(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
     script.publish(document())
     script.always = Answer(503, headers={"Retry-After": "600"})
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    assert any("waits to be sent" in line for line in as_text(read_record(tmp_path / "state")))
+    assert any("waits to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
     client.consent(False)
-    assert any("consent was withdrawn" in line for line in as_text(read_record(tmp_path / "state")))
+    assert any(
+        "consent was withdrawn" in line for line in as_text(read_summary(tmp_path / "state"))
+    )
 
 
 def test_what_is_shown_is_what_was_sent(
@@ -97,7 +101,7 @@ def test_what_is_shown_is_what_was_sent(
     survey = parse_document(published)
     shown = {
         part["question"]: part["says"]
-        for part in as_json(read_record(tmp_path / "state"))["reports"][0]["said"]
+        for part in as_json(read_summary(tmp_path / "state"))["reports"][0]["said"]
     }
     assert shown == {
         question.name: question.describe(symbol)
@@ -108,24 +112,24 @@ def test_what_is_shown_is_what_was_sent(
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
-    words = said(question, 1).odds
-    chances = [Fraction(question.mechanism.weight(1, answer), ONE) for answer in (1, 0)]  # type: ignore[union-attr] # a bit's
-    for chance in chances:
-        near = float(100 * chance)
+    words = reported([question], [1])[0].odds
+    probabilities = [Fraction(question.mechanism.weight(1, answer), ONE) for answer in (1, 0)]  # type: ignore[union-attr] # a bit's
+    for probability in probabilities:
+        near = float(100 * probability)
         assert any(abs(float(w) - near) <= 0.006 * near + 0.1 for w in numbers(words))
 
 
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[union-attr] # a number's
-    told = numbers(said(number, 64).odds)
+    told = numbers(reported([number], [64])[0].odds)
     assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
 
 
 def test_a_long_list_of_options_is_cut_short() -> None:
     options = ", ".join(f'"page-{number}"' for number in range(200))
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
-    told = said(page, 2**200 - 1)
+    (told,) = reported([page], [2**200 - 1])
     assert len(told.says) <= 201
     assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
 
@@ -145,5 +149,5 @@ def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
     kind = kinds[MECHANISMS[mechanism].kind]
     question = f'[[question]]\nname = "it"\n{kind}\nepsilon = "1"\nmechanism = "{mechanism}"\n'
     (asked,) = parse_document(document(questions=question)).questions
-    told = [said(asked, symbol) for symbol in range(asked.mechanism.symbols)]
+    told = [reported([asked], [symbol])[0] for symbol in range(asked.mechanism.symbols)]
     assert all(each.odds and each.says for each in told)

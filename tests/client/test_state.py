@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from deniable.client.state import schema
 from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import StoreUnusable
@@ -167,8 +167,8 @@ def test_a_state_that_an_earlier_release_left_goes_on(
     assert script.gets == [], "the list on disk is still fresh"
     assert client.flush(PATIENCE) == 0
     assert [post.body for post in script.posts] == waiting
-    told = read_record(folder)
-    assert [entry.verdict for entry in told.entries] == ["accepted"] * 3
+    told = read_summary(folder)
+    assert [entry.delivery for entry in told.entries] == ["accepted"] * 3
     assert told.ledger.total == 3_250_000_000
 
 
@@ -264,7 +264,7 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         expected = {"queued", "already-answered"} if statuses[-1] == "unavailable" else set()
         assert client.answer("app-health", crashed=True).status in expected | {"already-answered"}
-        assert read_record(used).ledger.total == 10**9
+        assert read_summary(used).ledger.total == 10**9
         client.close()
     assert set(statuses) == {"unavailable", "queued"}
 
@@ -278,7 +278,7 @@ def test_a_lost_marker_is_made_again(client_of: MakeClient, used: Path) -> None:
 def test_an_unreadable_state_is_a_clear_error_for_the_command(used: Path) -> None:
     (used / DATABASE).write_bytes(b"not a database" * 500)
     with pytest.raises(StoreUnusable, match="cannot be used"):
-        read_record(used)
+        read_summary(used)
 
 
 def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_path: Path) -> None:

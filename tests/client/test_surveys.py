@@ -98,7 +98,7 @@ def test_a_bad_survey_hides_no_good_one(script: Script, client_of: MakeClient) -
     assert client_of().answer("app-health", **ANSWERS).survey == good
 
 
-def test_a_verdict_for_one_policy_is_none_for_another(
+def test_a_list_judged_by_one_policy_is_none_for_another(
     script: Script, client_of: MakeClient
 ) -> None:
     """An update of the app that trusts a new key does not wait for the list to grow stale."""

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.net.delivery import MOST_RETRY_AFTER, fate_of, retry_after_seconds
+from deniable.client.net.delivery import MOST_RETRY_AFTER, delivery_result, retry_after_seconds
 from deniable.client.net.transport import Reply
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from deniable.client.state import outbox
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
@@ -37,8 +37,8 @@ def refusal(code: str) -> Answer:
     return Answer(body=json.dumps(body).encode())
 
 
-def verdicts(folder: Path) -> list[tuple[str, str]]:
-    return [(entry.verdict, entry.detail) for entry in read_record(folder).entries]
+def deliveries(folder: Path) -> list[tuple[str, str]]:
+    return [(entry.delivery, entry.detail) for entry in read_summary(folder).entries]
 
 
 # Replies
@@ -49,7 +49,7 @@ def test_what_is_queued_is_sent_without_a_flush(
 ) -> None:
     script.publish(document())
     client_of().answer("app-health", **ANSWERS)
-    eventually(lambda: verdicts(tmp_path / "state") == [("accepted", "")])
+    eventually(lambda: deliveries(tmp_path / "state") == [("accepted", "")])
 
 
 def test_a_duplicate_is_as_good_as_accepted(
@@ -60,7 +60,7 @@ def test_a_duplicate_is_as_good_as_accepted(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert client.flush() == 0
-    assert verdicts(tmp_path / "state") == [("accepted", "")]
+    assert deliveries(tmp_path / "state") == [("accepted", "")]
 
 
 @pytest.mark.parametrize("code", ["unknown-survey", "closed", "late", "bad-payload", "too-many"])
@@ -72,7 +72,7 @@ def test_what_the_server_refuses_is_recorded_and_not_sent_again(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert client.flush() == 0
-    assert verdicts(tmp_path / "state") == [("refused", code)]
+    assert deliveries(tmp_path / "state") == [("refused", code)]
     assert client.flush() == 0
     assert len(script.posts) == 1
 
@@ -86,7 +86,7 @@ def test_what_cannot_get_better_is_dropped(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert client.flush() == 0
-    assert verdicts(tmp_path / "state") == [("refused", f"status {status}")]
+    assert deliveries(tmp_path / "state") == [("refused", f"status {status}")]
 
 
 LATER = {
@@ -97,8 +97,8 @@ LATER = {
     "not there yet": Answer(404),
     "a login page": Answer(200, b"<html>Welcome to the hotel</html>"),
     "a redirect": Answer(302, headers={"Location": "http://127.0.0.1:9/login"}),
-    "no verdict": Answer(200, b'{"accepted": 0, "duplicates": 0, "refused": []}'),
-    "half a verdict": Answer(200, b'{"accepted": 1}'),
+    "no count": Answer(200, b'{"accepted": 0, "duplicates": 0, "refused": []}'),
+    "half a reply": Answer(200, b'{"accepted": 1}'),
     "not json": Answer(200, b"\xff"),
     "a clock that differs": refusal("early"),
 }
@@ -113,7 +113,7 @@ def test_what_may_get_better_is_sent_again_and_is_the_same(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     eventually(lambda: client.flush(0.5) == 0)
-    assert verdicts(tmp_path / "state") == [("accepted", "")]
+    assert deliveries(tmp_path / "state") == [("accepted", "")]
     assert len({post.body for post in script.posts}) == 1
     assert len(script.posts) == 3
 
@@ -129,7 +129,7 @@ def test_a_server_that_comes_back_gets_what_waited(
     offline.close()
     script.always = ACCEPTED
     client_of(consent=False)
-    eventually(lambda: verdicts(tmp_path / "state") == [("accepted", "")])
+    eventually(lambda: deliveries(tmp_path / "state") == [("accepted", "")])
 
 
 # Pauses
@@ -211,7 +211,7 @@ def test_retry_after_may_be_a_date() -> None:
     ],
 )
 def test_no_reply_is_too_odd_to_survive(body: bytes) -> None:
-    assert fate_of(Reply(200, body)).verdict is None
+    assert delivery_result(Reply(200, body)).settled is None
 
 
 # Bounds
@@ -225,7 +225,7 @@ def test_a_thread_that_died_is_replaced(
     script.publish(document())
     client = client_of()
     with monkeypatch.context() as patch:
-        patch.setattr("deniable.client.net.uploader.fate_of", lambda _: 1 / 0)
+        patch.setattr("deniable.client.net.uploader.delivery_result", lambda _: 1 / 0)
         assert client.answer("app-health", **ANSWERS).status == "queued"
         eventually(lambda: client._uploader._thread is None and script.posts)
     assert client.flush(5) == 0
@@ -274,9 +274,9 @@ def test_the_outbox_is_bounded_and_its_losses_are_counted(
     for _ in range(5):
         assert client.answer("app-health", crashed=True).status == "queued"
         clock.now += timedelta(days=1)
-    record = read_record(tmp_path / "state")
+    record = read_summary(tmp_path / "state")
     assert record.dropped == 2
-    assert [entry.verdict for entry in record.entries] == ["dropped"] * 2 + ["waiting"] * 3
+    assert [entry.delivery for entry in record.entries] == ["dropped"] * 2 + ["waiting"] * 3
     assert client.flush(0) == 3
 
 
@@ -291,7 +291,7 @@ def test_what_no_server_takes_any_more_is_given_up(
     assert client.flush(0) == 1
     clock.now = datetime(2027, 1, 15, tzinfo=UTC)
     assert client.flush(0) == 0
-    assert verdicts(tmp_path / "state") == [("given-up", "it could not be sent in time")]
+    assert deliveries(tmp_path / "state") == [("given-up", "it could not be sent in time")]
 
 
 def test_the_thread_itself_gives_up_what_is_late(
@@ -302,7 +302,7 @@ def test_the_thread_itself_gives_up_what_is_late(
     client_of().answer("app-health", **ANSWERS)
     eventually(lambda: script.posts)
     clock.now = datetime(2027, 1, 15, tzinfo=UTC)
-    eventually(lambda: verdicts(tmp_path / "state")[0][0] == "given-up")
+    eventually(lambda: deliveries(tmp_path / "state")[0][0] == "given-up")
 
 
 # Threads and exits
@@ -361,4 +361,4 @@ def test_at_the_end_of_the_process_there_is_a_last_short_chance(
     assert (ran.stdout, ran.stderr, ran.returncode) == ("queued\n", "", 0)
     assert time.monotonic() - started < 10
     expected = "waiting" if reply.delay else "accepted"
-    assert verdicts(tmp_path / "state") == [(expected, "")]
+    assert deliveries(tmp_path / "state") == [(expected, "")]

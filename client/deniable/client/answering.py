@@ -13,8 +13,9 @@ from deniable.client.consent import NOT_GIVEN, Consent
 from deniable.client.net.surveys import Found, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import history, outbox
+from deniable.client.state import outbox
 from deniable.client.state.connection import State
+from deniable.client.state.history import HistoryEntry
 from deniable.client.state.ledger import read_ledger, write_charge
 from deniable.client.state.surveys import KeptList
 from deniable.shared.privacy.epsilon import decimal_text
@@ -92,16 +93,16 @@ class Answering:
     def _queue(
         self, found: Found, round_: int, today: date, key: bytes, symbols: Sequence[int]
     ) -> Outcome:
-        from deniable.client.odds import said
+        from deniable.client.odds import reported
         from deniable.shared.envelope import Envelope, encode_report, envelope_id
 
         survey = found.survey
         payload = encode_report(survey, symbols)
         envelope = Envelope(found.id, round_, envelope_id(key, found.id, round_), 1, payload)
-        words = [said(*pair) for pair in zip(survey.questions, symbols, strict=True)]
+        said = reported(survey.questions, symbols)
+        entry = HistoryEntry(found.id, survey.name, round_, today.isoformat(), said)
         with self._state.transaction() as db:
             if not self._consent.is_given(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NOT_GIVEN, found.id, round_)
-            outbox.put(db, envelope, survey.taken_until(round_))
-            history.record(db, found.id, survey.name, round_, today, words)
+            outbox.put(db, envelope, survey.taken_until(round_), entry)
         return Outcome("queued", "a report is on disk and will be sent", found.id, round_)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
-from deniable.client.at_exit import flush_at_exit, stay
 from deniable.client.consent import Consent, write_consent
 from deniable.client.net.surveys import Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
@@ -21,6 +23,7 @@ from deniable.shared.errors import InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
+EXIT_SECONDS = 2.0  # for all clients together, when the process ends
 
 
 def utc_now() -> datetime:
@@ -91,7 +94,7 @@ class Client:
         except StoreUnusable as error:
             return Outcome("unavailable", str(error))
         if outcome.status == "queued":
-            flush_at_exit(self)
+            _register_exit_hook(self)
             self._uploader.wake()
         return outcome
 
@@ -113,7 +116,7 @@ class Client:
 
     def close(self) -> None:
         """Flush for a second at most and end the background thread. What still waits is on disk."""
-        stay(self)
+        _remove_exit_hook(self)
         self.flush(CLOSE_SECONDS)
         self._uploader.stop(CLOSE_SECONDS)
         self._state.close()
@@ -148,3 +151,28 @@ class Client:
                 left = not self._consent.obstacle(db) and outbox.waiting(db)
             if left:
                 self._uploader.wake()
+
+
+# The end of the process: what was queued in it gets a last, short try
+
+_queued_in: WeakKeyDictionary[Client, int] = WeakKeyDictionary()  # the process that queued
+
+
+def _register_exit_hook(client: Client) -> None:
+    """For a client that has queued something; it may be garbage-collected before the end."""
+    if not _queued_in:
+        atexit.unregister(_exit_hook)
+        atexit.register(_exit_hook)
+    _queued_in[client] = os.getpid()
+
+
+def _remove_exit_hook(client: Client) -> None:
+    _queued_in.pop(client, None)
+
+
+def _exit_hook() -> None:
+    """A forked child leaves to its parent what the parent queued."""
+    deadline = time.monotonic() + EXIT_SECONDS
+    for client, process in list(_queued_in.items()):
+        if process == os.getpid() and (rest := deadline - time.monotonic()) > 0:
+            client.flush(rest)

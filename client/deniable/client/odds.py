@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from deniable.client.state.history import Said
+from collections.abc import Iterable
+
+from deniable.client.state.history import ReportedSymbol
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Choice, Question
@@ -10,14 +12,16 @@ from deniable.shared.survey.questions import Choice, Question
 MOST_TEXT = 200
 
 
-def said(question: Question, symbol: int) -> Said:
-    return Said(
-        question.name, str(question.epsilon), _says(question, symbol), _odds(question, symbol)
+def reported(questions: Iterable[Question], symbols: Iterable[int]) -> tuple[ReportedSymbol, ...]:
+    """What a report says, question by question."""
+    return tuple(
+        ReportedSymbol(each.name, str(each.epsilon), _says(each, symbol), _odds(each, symbol))
+        for each, symbol in zip(questions, symbols, strict=True)
     )
 
 
 def percent(units: int) -> str:
-    """A chance in units of 2^-64, with three digits, and never quite certain.
+    """A probability in units of 2^-64, with three digits, and never quite certain.
 
     >>> percent(2**63), percent(2**64 - 1), percent(0)
     ('50 %', 'over 99.9 %', 'under 0.001 %')

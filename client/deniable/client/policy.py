@@ -63,7 +63,7 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with what is trusted: a cached verdict is none for another policy."""
+        """Changes with what is trusted: a list judged by one policy is none for another."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 

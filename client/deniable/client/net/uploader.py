@@ -15,11 +15,11 @@ from random import SystemRandom
 
 from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
-from deniable.client.net.delivery import Fate, fate_of
+from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
-from deniable.client.state.outbox import Waiting
+from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.errors import StoreUnusable
 
 SEND_SECONDS = 10.0
@@ -129,52 +129,52 @@ class Uploader(ForkAware):
             self._woken = False
             return True
 
-    def _note(self, fate: Fate | None) -> None:
+    def _note(self, result: DeliveryResult | None) -> None:
         with self._change:
             self._events += 1
-            self._woken = self._woken or fate is not None
-            if fate is not None and fate.verdict is None:
+            self._woken = self._woken or result is not None
+            if result is not None and result.settled is None:
                 self._failures += 1
-                self._not_before = time.monotonic() + fate.pause
+                self._not_before = time.monotonic() + result.pause
                 longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 20))
                 jitter = SystemRandom().uniform(0, longest)
-                self._pause_until = time.monotonic() + max(fate.pause, jitter)
+                self._pause_until = time.monotonic() + max(result.pause, jitter)
             else:
                 self._failures, self._not_before, self._pause_until = 0, 0.0, 0.0
             self._change.notify_all()
 
     # One envelope
 
-    def _send_one(self) -> Fate | None:
-        """The fate of the oldest envelope; None where there is none that may be sent."""
+    def _send_one(self) -> DeliveryResult | None:
+        """What became of the oldest envelope; None where there is none that may be sent."""
         try:
             first = self._oldest()
             if first is None:
                 return None
-            fate = self._fate(first)
-            if fate.verdict is not None:
+            result = self._send(first)
+            if result.settled is not None:
                 with self._state.transaction() as db:
-                    outbox.finish(db, first, fate.verdict, fate.detail)
-            return fate
+                    outbox.finish(db, first, result.settled, result.detail)
+            return result
         except StoreUnusable:
-            return Fate(None, "the state cannot be used")
+            return DeliveryResult(None, "the state cannot be used")
 
-    def _oldest(self) -> Waiting | None:
+    def _oldest(self) -> QueuedEnvelope | None:
         with self._state.transaction() as db:
             outbox.delete_expired(db, self._now())
             return None if self._consent.obstacle(db) else outbox.oldest(db)
 
-    def _fate(self, first: Waiting) -> Fate:
+    def _send(self, first: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
 
         try:
-            return fate_of(
+            return delivery_result(
                 self._transport.request(
-                    "POST", "/v1/envelopes", first.envelope, CONTENT_TYPE, SEND_SECONDS
+                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, SEND_SECONDS
                 )
             )
         except Unreachable as error:
-            return Fate(None, str(error))
+            return DeliveryResult(None, str(error))
 
     def _left(self, fence: int) -> int:
         with self._state.transaction() as db:

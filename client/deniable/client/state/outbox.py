@@ -1,5 +1,4 @@
-"""The outbox: envelopes on disk, from the moment they are made until their fate is known; and the
-keys that their ids are made with.
+"""The outbox: envelopes on disk until it is known what became of them, and what makes their ids.
 
 Each survey has a random key of its own on this device. With it, ids of different rounds and surveys
 cannot be linked; without it, nobody can tell any more which envelopes came from here. So it is
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.state import Transaction
-from deniable.client.state.history import settle
+from deniable.client.state import Transaction, history
+from deniable.client.state.history import Delivery, HistoryEntry
 from deniable.client.state.settings import read_setting, write_setting
 
 if TYPE_CHECKING:
@@ -25,19 +24,21 @@ KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueuedEnvelope:
     number: int
     survey: str
     round: int
-    envelope: bytes
+    packed: bytes
 
 
-def put(db: Transaction, envelope: Envelope, until: datetime) -> None:
-    """One more envelope to send. Beyond the bound the oldest is dropped, counted and recorded."""
+def put(db: Transaction, envelope: Envelope, until: datetime, entry: HistoryEntry) -> None:
+    """One more envelope to send, and its entry in the history. Beyond the bound the oldest is
+    dropped and counted."""
     db.execute(
         "INSERT INTO outbox (survey, round, envelope, until) VALUES (?, ?, ?, ?)",
         (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp())),
     )
+    history.add(db, entry)
     surplus = waiting(db) - MOST_WAITING
     if surplus > 0:
         oldest = db.execute("SELECT number FROM outbox ORDER BY number LIMIT ?", (surplus,))
@@ -62,16 +63,16 @@ def newest(db: Transaction) -> int:
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
 
 
-def oldest(db: Transaction) -> Waiting | None:
+def oldest(db: Transaction) -> QueuedEnvelope | None:
     row = db.execute(
         "SELECT number, survey, round, envelope FROM outbox ORDER BY number LIMIT 1"
     ).fetchone()
-    return None if row is None else Waiting(*row)
+    return None if row is None else QueuedEnvelope(*row)
 
 
-def finish(db: Transaction, sent: Waiting, verdict: str, detail: str = "") -> None:
-    """Its fate is known, and recorded even if it was withdrawn while it was on its way."""
-    settle(db, sent.survey, sent.round, verdict, detail)
+def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
+    """What became of it is known, and kept even if it was withdrawn while it was on its way."""
+    history.settle(db, sent.survey, sent.round, delivery, detail)
     db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
 
 
@@ -102,9 +103,9 @@ def withdraw_all(db: Transaction) -> None:
     _remove(db, [number for (number,) in everything], "withdrawn", "")
 
 
-def _remove(db: Transaction, numbers: list[int], verdict: str, detail: str) -> None:
+def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str) -> None:
     for number in numbers:
         rows = db.execute("SELECT survey, round FROM outbox WHERE number = ?", (number,)).fetchall()
         for survey, round_ in rows:
-            settle(db, survey, round_, verdict, detail)
+            history.settle(db, survey, round_, delivery, detail)
         db.execute("DELETE FROM outbox WHERE number = ?", (number,))
