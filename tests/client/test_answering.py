@@ -95,7 +95,7 @@ def test_a_survey_that_asks_too_much_is_refused(script: Script, client_of: MakeC
     script.publish(document(questions=bit("crashed", "2.000000001")))
     outcome = client_of().answer("app-health", crashed=True)
     assert outcome.status == "refused"
-    assert "asks ε 2.000000001" in outcome.detail
+    assert "asks for ε 2.000000001" in outcome.detail
 
 
 def test_the_cap_itself_is_allowed(script: Script, client_of: MakeClient) -> None:

@@ -39,7 +39,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_empty_state_is_said_so(tmp_path: Path) -> None:
     ran = command("--state", str(tmp_path / "none"))
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "No report is on record" in ran.stdout
+    assert "There is no report to show" in ran.stdout
     assert not (tmp_path / "none").exists()
 
 
@@ -81,7 +81,7 @@ def test_what_became_of_a_report_is_told(
     script.always = Answer(503, headers={"Retry-After": "600"})
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    assert any("waits to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
+    assert any("waiting to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
     client.consent(False)
     assert any(
         "consent was withdrawn" in line for line in as_text(read_summary(tmp_path / "state"))

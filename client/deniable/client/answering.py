@@ -1,7 +1,7 @@
-"""The way of one answer: consent, survey, policy, ledger, noise, outbox, in this order.
+"""The way of one answer: consent, survey, policy, ledger, randomizer, outbox, in this order.
 
-The ledger is charged, durably, before the noise is drawn: a crash in between wastes budget, and
-never spends it twice. The answers live in the caller's hands and in this call, nowhere else.
+The ledger is charged on disk before any noise is drawn: a crash in between wastes budget, and never
+spends it twice. The answers are held by the caller and by this call, and nowhere else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Answering:
         return self._queue(found, round_, today, charged, symbols)
 
     def _kept(self) -> KeptList | Outcome:
-        """The list of surveys on disk, if anything may be asked and recorded."""
+        """The list of surveys on disk, unless nothing may be asked at all."""
         if not self._state.begun:
             return self._consent.obstacle(None) or KeptList()
         with self._state.transaction() as db:
@@ -67,7 +67,7 @@ class Answering:
         if asked <= cap:
             return None
         detail = (
-            f"survey {found.survey.name!r} asks ε {decimal_text(asked)} in one round, "
+            f"survey {found.survey.name!r} asks for ε {decimal_text(asked)} in one round, "
             f"and the app allows {decimal_text(cap)}"
         )
         return Outcome("refused", detail, found.id)
@@ -81,7 +81,7 @@ class Answering:
                 return Outcome("no-consent", NOT_GIVEN)
             ledger = read_ledger(db)
             if (found.id, round_) in ledger.answered:
-                detail = f"survey {survey.name!r} has had its answer for round {round_}"
+                detail = f"survey {survey.name!r} was already answered in round {round_}"
                 return Outcome("already-answered", detail, found.id, round_)
             if obstacle := ledger.obstacle(costs, self._policy):
                 return Outcome("budget-spent", obstacle, found.id, round_)

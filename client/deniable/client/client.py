@@ -34,7 +34,7 @@ class Client:
     """One install of an app. Make one in each process; threads may share it, forks too.
 
     No method raises for what a network or a disk does. A mistake in the app's own code raises:
-    InvalidPolicy for a policy or address that cannot be meant, InvalidAnswer for an answer that the
+    InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for an answer that the
     survey does not ask for.
     """
 
@@ -61,10 +61,10 @@ class Client:
         self._resume()
 
     def consent(self, given: bool) -> bool:
-        """Record that the person agrees, or withdraw. Answers whether it is on disk.
+        """Remember that the person agrees, or withdraw. Returns whether it is on disk.
 
-        Until consent is given, nothing is recorded, fetched or sent. Withdrawing deletes what was
-        not sent yet; even where the disk fails, this object records and sends nothing more.
+        Until consent is given, nothing is stored, fetched or sent. Withdrawing deletes what was not
+        sent yet; even if the disk fails, this object makes and sends no further report.
         """
         if not given:
             self._consent.withdrawn = True
@@ -83,8 +83,8 @@ class Client:
     def answer(self, survey: str, /, **answers: object) -> Outcome:
         """Randomize the answers to a survey, by its name or id, and queue the report.
 
-        Call it for everyone and whatever the answers are: who is asked must not depend on what is
-        true. Waits at most 2 s for the network, and only when no fresh list of surveys is on disk.
+        Call it for everyone, whatever the answers are: whether anyone is asked must not depend on
+        what is true. Waits at most 2 s for the network, and only if no fresh list is on disk.
         Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
         """
         if self._consent.withdrawn:
@@ -99,9 +99,9 @@ class Client:
         return outcome
 
     def flush(self, timeout: float = 2.0) -> int:
-        """Send what waits now, for at most `timeout` seconds; answers how many reports still wait.
+        """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
 
-        0 also where the state cannot be used: then nothing can be sent.
+        Also 0 if the state cannot be used: then nothing can be sent.
         """
         try:
             if not self._state.begun or self._consent.withdrawn:
@@ -122,10 +122,10 @@ class Client:
         self._state.close()
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the record of what was sent, cached surveys and consent.
+        """Erase keys, unsent reports, the history of what was sent, cached surveys and consent.
 
         What was spent, and for which surveys and rounds, stays: erasing must not refill a budget,
-        or anyone could be asked again and again. Answers whether it is done. A damaged database is
+        or anyone could be asked again and again. Returns whether it is done. A damaged database is
         deleted, and the client then stays unavailable in this folder.
         """
         self._consent.withdrawn = True

@@ -23,9 +23,9 @@ class Consent:
         return not self.withdrawn and read_setting(db, "consent") == "yes"
 
     def obstacle(self, db: Transaction | None) -> Outcome | None:
-        """Why nothing may be recorded, fetched or sent now. Without a state, nobody has agreed."""
+        """Why nothing may be stored, fetched or sent now. Without a state, nobody has agreed."""
         if switch := switched_off():
-            return Outcome("no-consent", f"the environment says no: {switch} is set")
+            return Outcome("no-consent", f"the environment overrules consent: {switch} is set")
         if db is None or not self.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
         return None

@@ -15,7 +15,7 @@ from deniable.client.state.ledger import Ledger, read_ledger
 from deniable.shared.privacy.epsilon import decimal_text
 
 DELIVERIES = {
-    "waiting": "waits to be sent",
+    "waiting": "waiting to be sent",
     "accepted": "sent, and the server took it",
     "refused": "sent, and the server refused it",
     "given-up": "not sent",
@@ -67,9 +67,9 @@ def _entry(entry: HistoryEntry) -> dict[str, Any]:
 
 
 def as_text(summary: Summary) -> Iterator[str]:
-    yield f"Consent: {'given' if summary.consent else 'not given; nothing is recorded or sent'}."
+    yield f"Consent: {'given' if summary.consent else 'not given; nothing is stored or sent'}."
     if not summary.entries:
-        yield "No report is on record: nothing was sent, or the record was erased."
+        yield "There is no report to show: none was made, or the history was erased."
     for entry in summary.entries:
         yield from _entry_lines(entry)
     if summary.dropped:

@@ -1,4 +1,4 @@
-"""One entry of the server's list: what it claims, and whether it holds."""
+"""One entry of the server's list: what it claims, and whether that is true."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
         raise UntrustedSurvey("the survey's id is not the hash of its document")
     verify(document, listed.signature, listed.key, policy.keys)
     if not policy.allows(listed.id):
-        raise UntrustedSurvey("the survey is none of those that the app's policy pins")
+        raise UntrustedSurvey("the app's policy pins other surveys, and not this one")
     survey = parse_document(document)
     for question in survey.questions:
         if not question.mechanism.is_private():
-            raise UntrustedSurvey(f"question {question.name!r} gives away more than it declares")
+            raise UntrustedSurvey(
+                f"question {question.name!r} has probabilities that its ε does not cover"
+            )
     return survey
 
 

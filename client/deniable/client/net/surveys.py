@@ -77,7 +77,7 @@ class Surveys(ForkAware):
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
-                "unavailable", "the server's surveys could not be fetched; ask again later"
+                "unavailable", "the list of surveys could not be fetched; try again later"
             )
         return choice
 
@@ -89,11 +89,15 @@ class Surveys(ForkAware):
     def _choose(self, listed: Sequence[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
         meant = [each for each in listed if wanted in (each.id, each.name)]
         if not meant:
-            return Outcome("no-survey", f"the server lists no survey {wanted!r}")
+            return Outcome(
+                "no-survey", f"the server lists no survey with the name or id {wanted!r}"
+            )
         sound = [(each, survey) for each in meant if (survey := self._verify(each))]
         if not sound:
             return Outcome(
-                "refused", meant[-1].problem or "the survey on disk was changed", meant[-1].id
+                "refused",
+                meant[-1].problem or "the copy of the survey on disk was changed",
+                meant[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
         entry, survey = max(answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position))
@@ -107,7 +111,7 @@ class Surveys(ForkAware):
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
     def _verify(self, listed: ListedSurvey) -> Survey | None:
-        """Once in each process, as the policy does not change; None: a survey not to answer."""
+        """Memoized in each process, as the policy does not change; None: a survey not to answer."""
         if listed.document is None:
             return None
         if listed.id not in self._verified:
@@ -161,7 +165,7 @@ class Surveys(ForkAware):
             flight.done.set()
 
     def _pace(self, helped: bool) -> None:
-        """Asking in vain again and again gets slower: at once, then after 2, 4, 8 ... seconds."""
+        """Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds."""
         with self._lock:
             self._in_vain = 0 if helped else self._in_vain + 1
             pause = (

@@ -1,8 +1,9 @@
 """The uploader: one background thread that sends what waits, one envelope in each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
-or a quiet day finds no idle thread. What fails is tried again after a random pause that doubles,
-and never before the server's Retry-After. The network never holds the database.
+or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
+never before the server's Retry-After. An envelope is the same bytes on every retry, so sending is
+idempotent: the server deduplicates by id. The network never holds the database.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Uploader(ForkAware):
             self._start()
 
     def flush(self, timeout: float) -> int:
-        """Send what waits now, at once unless the server asked for a pause; answers what's left."""
+        """Send what waits now, at once unless the server asked for a pause; returns what's left."""
         self.same_process()
         deadline = time.monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction() as db:

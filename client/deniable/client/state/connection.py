@@ -55,7 +55,7 @@ class State(ForkAware):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever recorded here."""
+        """Whether anything was ever stored here."""
         return self.database.exists() or self.marker.exists
 
     @contextmanager
@@ -110,15 +110,15 @@ class State(ForkAware):
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     raise
-            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - who waits how long is no secret
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - how long it waits is no secret
 
     def _open(self, create: bool) -> sqlite3.Connection:
         charges = self.marker.charges
         if not self.database.exists():
             if charges is not None:
                 raise StoreUnusable(
-                    f"{self.database} has vanished, and what was spent is not known without it; "
-                    "put it back, or delete the folder to begin as a new install"
+                    f"{self.database} is missing, and without it what was spent is not known; "
+                    "put it back, or delete the folder to start as a new install"
                 )
             if not create:
                 raise StoreUnusable(f"{self.folder} holds no state yet")

@@ -57,7 +57,7 @@ def read_ledger(db: Transaction) -> Ledger:
         seal = _seal(seal, survey, round_number, costs)
         if sealed != seal or number != position:
             raise StoreUnusable(
-                "the ledger was changed from outside, so what is spent is not known"
+                "the ledger was changed from outside, so what was spent is not known"
             )
         questions.update(json.loads(costs))
         answered.add((survey, round_number))
@@ -72,7 +72,7 @@ def count_charges(db: Transaction) -> int:
 def write_charge(
     db: Transaction, ledger: Ledger, survey: str, round_number: int, costs: Mapping[str, int]
 ) -> int:
-    """One more row; answers how many there are now. On disk only when the transaction has ended."""
+    """One more row; returns how many there are now. On disk only when the transaction has ended."""
     text = json.dumps(dict(costs))
     seal = _seal(ledger.seal, survey, round_number, text)
     db.execute(
@@ -87,8 +87,8 @@ def _seal(before: str, survey: str, round_number: int, costs: str) -> str:
     return hashlib.sha256(row.encode()).hexdigest()
 
 
-def _sentence(who: str, spent: int, asked: int, cap: int) -> str:
+def _sentence(spender: str, spent: int, asked: int, cap: int) -> str:
     return (
-        f"{who} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app allows, "
-        f"and this survey asks {decimal_text(asked)}; nothing was recorded"
+        f"{spender} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app "
+        f"allows, and this survey asks for {decimal_text(asked)} more; nothing was charged"
     )
