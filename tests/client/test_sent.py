@@ -16,7 +16,8 @@ from deniable.shared.privacy.mechanisms import MECHANISMS
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, Answer, Script, bit, document
+from tests.client.scripted import ANSWERS, LATER, Script, bit, document
+from tests.eventually import PATIENCE
 
 UNARY = """
 [[question]]
@@ -49,7 +50,7 @@ def test_the_record_is_told_in_words_and_as_json(
     survey = script.publish(document(questions=bit("crashed", "0.5")))
     client = client_of(draw=lambda bits: 2 ** (bits - 1))  # never below the lie: tells the truth
     client.answer("app-health", crashed=True)
-    client.flush()
+    client.flush(PATIENCE)
     told = command("--state", str(tmp_path / "state")).stdout
     assert "2026-12-10  app-health, round 683: sent, and the server took it" in told
     assert (
@@ -78,7 +79,7 @@ def test_what_became_of_a_report_is_told(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
-    script.always = Answer(503, headers={"Retry-After": "600"})
+    script.always = LATER
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert any("waiting to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
@@ -96,7 +97,7 @@ def test_what_is_shown_is_what_was_sent(
     script.publish(published)
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    client.flush()
+    client.flush(PATIENCE)
     (envelope,) = script.envelopes()
     survey = parse_document(published)
     shown = {

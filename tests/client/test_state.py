@@ -18,7 +18,7 @@ from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, ANSWERS, KEY, Answer, Clock, Script, bit, document
+from tests.client.scripted import ACCEPTED, ANSWERS, KEY, LATER, Clock, Script, bit, document
 from tests.eventually import PATIENCE
 
 VERSION_1 = Path(__file__).with_name("state_of_version_1.sql")
@@ -29,7 +29,7 @@ STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey"
 
 @pytest.fixture(autouse=True)
 def published(script: Script) -> None:
-    script.always = Answer(503, headers={"Retry-After": "600"})
+    script.always = LATER
     script.publish(document(period="day", questions=bit("crashed", "0.5")))
 
 
@@ -240,7 +240,7 @@ def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_
     client = client_of(consent=False, state=tmp_path / "file" / "state")
     assert client.consent(True) is False
     assert client.answer("app-health", crashed=True).status in ("no-consent", "unavailable")
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert client.forget() is True
     client.close()
 

@@ -47,6 +47,7 @@ class Client:
         now: Callable[[], datetime] = utc_now,
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
@@ -55,9 +56,9 @@ class Client:
         checked_address(server)
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
-        self._surveys = Surveys(self._state, policy, carrier, self._consent, now)
+        self._surveys = Surveys(self._state, policy, carrier, self._consent, now, monotonic)
         self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
-        self._uploader = Uploader(self._state, carrier, self._consent, now)
+        self._uploader = Uploader(self._state, carrier, self._consent, now, monotonic)
         self._resume()
 
     def consent(self, given: bool) -> bool:
@@ -170,9 +171,9 @@ def _remove_exit_hook(client: Client) -> None:
     _queued_in.pop(client, None)
 
 
-def _exit_hook() -> None:
+def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
     """A forked child leaves to its parent what the parent queued."""
-    deadline = time.monotonic() + EXIT_SECONDS
+    deadline = monotonic() + EXIT_SECONDS
     for client, process in list(_queued_in.items()):
-        if process == os.getpid() and (rest := deadline - time.monotonic()) > 0:
+        if process == os.getpid() and (rest := deadline - monotonic()) > 0:
             client.flush(rest)

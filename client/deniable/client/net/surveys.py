@@ -9,7 +9,6 @@ that is checked again for what comes from disk.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -50,9 +49,10 @@ class Surveys(ForkAware):
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
         self._state, self._policy, self._transport = state, policy, transport
-        self._consent, self._now = consent, now
+        self._consent, self._now, self._monotonic = consent, now, monotonic
         self._verified: dict[str, Survey] = {}
         super().__init__()
 
@@ -139,7 +139,7 @@ class Surveys(ForkAware):
     def _fetch(self) -> bool:
         _load_libraries()
         with self._lock:
-            if time.monotonic() < self._pause_until:
+            if self._monotonic() < self._pause_until:
                 return False
             if self._flight is None or self._flight.done.is_set():
                 self._flight = _Flight()
@@ -171,8 +171,8 @@ class Surveys(ForkAware):
             pause = (
                 min(LONGEST_PAUSE, 2.0 ** min(self._in_vain - 1, 20)) if self._in_vain > 1 else 0
             )
-            if time.monotonic() >= self._pause_until:
-                self._pause_until = time.monotonic() + pause
+            if self._monotonic() >= self._pause_until:
+                self._pause_until = self._monotonic() + pause
 
 
 def _load_libraries() -> None:

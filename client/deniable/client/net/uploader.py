@@ -9,13 +9,12 @@ idempotent: the server deduplicates by id. The network never holds the database.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import datetime
-from random import SystemRandom
 
 from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
+from deniable.client.net.backoff import Backoff
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.state import outbox
@@ -34,17 +33,18 @@ class Uploader(ForkAware):
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
         self._state, self._transport, self._now = state, transport, now
-        self._consent = consent
+        self._consent, self._monotonic = consent, monotonic
         super().__init__()
 
     def remake(self) -> None:
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._stopping = False
-        self._events = self._failures = 0
-        self._pause_until = self._not_before = 0.0
+        self._events = 0
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._monotonic)
 
     def wake(self) -> None:
         """There is something to send. After a failure, the pause goes on."""
@@ -56,7 +56,7 @@ class Uploader(ForkAware):
     def flush(self, timeout: float) -> int:
         """Send what waits now, at once unless the server asked for a pause; returns what's left."""
         self.same_process()
-        deadline = time.monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
+        deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction() as db:
             fence = outbox.newest(db)
         if fence:
@@ -66,11 +66,11 @@ class Uploader(ForkAware):
                 seen = self._events
             left = self._left(fence)
             with self._change:
-                rest = deadline - time.monotonic()
-                idle = self._thread is None or self._pause_until > deadline
+                rest = deadline - self._monotonic()
+                idle = self._thread is None or self._backoff.until > deadline
                 if left == 0 or rest <= 0 or (idle and self._events == seen):
                     return left
-                while self._events == seen and self._change.wait(deadline - time.monotonic()):
+                while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
 
     def stop(self, timeout: float) -> None:
@@ -99,7 +99,7 @@ class Uploader(ForkAware):
     def _hurry(self) -> None:
         with self._change:
             self._woken = True
-            self._pause_until = self._not_before
+            self._backoff.hurry()
             self._start()
 
     def _run(self) -> None:
@@ -120,7 +120,7 @@ class Uploader(ForkAware):
     def _turn(self) -> bool:
         """Wait until it is time to send; False when there is nothing more to do."""
         with self._change:
-            while not self._stopping and (rest := self._pause_until - time.monotonic()) > 0:
+            while not self._stopping and (rest := self._backoff.rest) > 0:
                 self._change.wait(rest)
             if self._stopping or not self._woken:
                 self._thread, self._stopping = None, False
@@ -135,13 +135,9 @@ class Uploader(ForkAware):
             self._events += 1
             self._woken = self._woken or result is not None
             if result is not None and result.settled is None:
-                self._failures += 1
-                self._not_before = time.monotonic() + result.pause
-                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 20))
-                jitter = SystemRandom().uniform(0, longest)
-                self._pause_until = time.monotonic() + max(result.pause, jitter)
+                self._backoff.fail(result.pause)
             else:
-                self._failures, self._not_before, self._pause_until = 0, 0.0, 0.0
+                self._backoff.reset()
             self._change.notify_all()
 
     # One envelope
