@@ -125,7 +125,7 @@ def test_a_report_made_while_consent_is_withdrawn_is_forgotten(
 
 
 @pytest.mark.parametrize("name", ["DO_NOT_TRACK", "DENIABLE_OFF"])
-@pytest.mark.parametrize("value", ["1", "true", "please"])
+@pytest.mark.parametrize("value", ["1", "true", "please", " Yes "])
 def test_the_environment_overrules_consent(
     script: Script,
     client_of: MakeClient,
@@ -158,7 +158,7 @@ def test_a_thread_that_tries_again_stops_too(
     eventually(lambda: not [t for t in set(threading.enumerate()) - before if "uploader" in t.name])
 
 
-@pytest.mark.parametrize("value", ["", "0", "false"])
+@pytest.mark.parametrize("value", ["", " ", "0", "false", "FALSE", "no", "Off", " 0 "])
 def test_a_switch_that_is_off_changes_nothing(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:

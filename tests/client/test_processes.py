@@ -50,7 +50,7 @@ def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:
     assert Counter(statuses) == {"queued": 1, "already-answered": 31}
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == 1
-    assert len(script.gets) <= 2, "those who wait for the list wait for one fetch"
+    assert len(script.gets) == 1, "all that need the list wait for one fetch"
 
 
 def test_processes_share_a_ledger_and_spend_it_exactly(

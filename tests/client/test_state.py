@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import resource
 import shutil
 import sqlite3
@@ -11,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import deniable.client
 from deniable.client import Client, Policy
 from deniable.client.sent import read_summary
 from deniable.client.state import schema
-from deniable.client.state.connection import DATABASE, MARKER
+from deniable.client.state.connection import DATABASE, MARKER, State
+from deniable.client.state.marker import Marker
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
@@ -71,6 +75,56 @@ def test_a_marker_that_lost_charges_is_made_up(
     (used / DATABASE).unlink()
     (used / DATABASE).write_bytes(earlier)
     assert answer(client_of) == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("synchronous", 2), ("journal_mode", "truncate"), ("fullfsync", 1), ("secure_delete", 1)],
+)
+def test_every_connection_waits_for_the_disk_and_overwrites(
+    used: Path, name: str, value: object
+) -> None:
+    """A charge that is said to be on disk is there after a loss of power; what is deleted is gone.
+    A connection that replaces another, as after a fork, is no different."""
+    state = State(used)
+    for _ in range(2):
+        with state.transaction() as db:
+            assert db.execute(f"PRAGMA {name}").fetchone() == (value,)
+        state.close()
+
+
+def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = list[int](), os.fsync
+
+    def fsync(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    Marker(tmp_path / MARKER).make()
+    assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_marker_only_grows(tmp_path: Path) -> None:
+    marker, lengths = Marker(tmp_path / MARKER), list[int | None]()
+    marker.note(3)
+    lengths.append(marker.charges)  # only a state that was begun has a marker
+    for charges in (2, 1, 5):
+        marker.make()
+        lengths.append(marker.charges)
+        marker.note(charges)
+    assert [*lengths, marker.charges] == [None, 0, 2, 2, 5]
+
+
+def test_only_state_executes_sql() -> None:
+    """What import-linter cannot see: whoever is given a transaction only hands it on."""
+    client = Path(deniable.client.__file__).parent
+    others = [path for path in client.rglob("*.py") if path.parent.name != "state"]
+    assert len(others) > 10
+    for path in others:
+        assert not re.search(r"\.(execute|executemany|executescript|cursor)\(", path.read_text())
 
 
 def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:

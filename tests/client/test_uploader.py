@@ -18,7 +18,7 @@ import pytest
 from deniable.client import Client
 from deniable.client.net import uploader
 from deniable.client.net.backoff import Backoff
-from deniable.client.net.delivery import MOST_RETRY_AFTER, delivery_result, retry_after_seconds
+from deniable.client.net.delivery import delivery_result, retry_after_seconds
 from deniable.client.net.transport import Reply
 from deniable.client.net.uploader import FIRST_PAUSE, LONGEST_PAUSE
 from deniable.client.sent import read_summary
@@ -232,9 +232,11 @@ def test_no_number_of_failures_overflows(ticks: Ticks) -> None:
         ("²", 0),
         ("0", 0),
         ("120", 120),
-        ("99999999999", MOST_RETRY_AFTER),
+        ("3599", 3599),
+        ("3601", 3600),
+        ("99999999999", 3600),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
-        ("Wed, 21 Oct 2099 07:28:00 GMT", MOST_RETRY_AFTER),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 3600),
     ],
 )
 def test_retry_after_is_read_with_a_ceiling(text: str | None, seconds: float) -> None:

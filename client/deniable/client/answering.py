@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 
-from deniable.client.consent import NOT_GIVEN, Consent
-from deniable.client.net.surveys import Found, Surveys
+from deniable.client.consent import NOT_GIVEN, Consent, overruled
+from deniable.client.net.surveys import Found, Seen, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry
 from deniable.client.state.ledger import read_ledger, write_charge
-from deniable.client.state.surveys import KeptList
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.periods import round_of
@@ -38,10 +37,10 @@ class Answering:
 
     def answer(self, wanted: str, answers: Mapping[str, object]) -> Outcome:
         today = self._now().astimezone(UTC).date()
-        kept = self._kept()
-        if isinstance(kept, Outcome):
-            return kept
-        found = self._surveys.find(wanted, today, kept)
+        seen = self._seen()
+        if isinstance(seen, Outcome):
+            return seen
+        found = self._surveys.find(wanted, today, seen)
         if isinstance(found, Outcome):
             return found
         if refusal := self._refusal(found):
@@ -54,13 +53,13 @@ class Answering:
         symbols = [each.report(answers[each.name], self._draw) for each in found.survey.questions]
         return self._queue(found, round_, today, charged, symbols)
 
-    def _kept(self) -> KeptList | Outcome:
+    def _seen(self) -> Seen | Outcome:
         """The list of surveys on disk, unless nothing may be asked at all."""
         if not self._state.begun:
-            return self._consent.obstacle(None) or KeptList()
+            return overruled() or Outcome("no-consent", NOT_GIVEN)
         with self._state.transaction() as db:
             outbox.delete_expired(db, self._now())  # whether or not anything may be asked
-            return self._consent.obstacle(db) or self._surveys.kept(db)
+            return self._consent.obstacle(db) or self._surveys.seen(db)
 
     def _refusal(self, found: Found) -> Outcome | None:
         asked, cap = found.survey.round_billionths, self._policy.round_cap

@@ -22,22 +22,18 @@ class Consent:
     def is_given(self, db: Transaction) -> bool:
         return not self.withdrawn and read_setting(db, "consent") == "yes"
 
-    def obstacle(self, db: Transaction | None) -> Outcome | None:
-        """Why nothing may be stored, fetched or sent now. Without a state, nobody has agreed."""
-        if switch := switched_off():
-            return Outcome("no-consent", f"the environment overrules consent: {switch} is set")
-        if db is None or not self.is_given(db):
-            return Outcome("no-consent", NOT_GIVEN)
-        return None
+    def obstacle(self, db: Transaction) -> Outcome | None:
+        """Why nothing may be stored, fetched or sent now."""
+        return overruled() or (None if self.is_given(db) else Outcome("no-consent", NOT_GIVEN))
 
 
 def write_consent(db: Transaction, given: bool) -> None:
     write_setting(db, "consent", "yes" if given else "no")
 
 
-def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The environment variable by which a person or an administrator says no, if there is one."""
+def overruled(environment: Mapping[str, str] = os.environ) -> Outcome | None:
+    """A person or an administrator says no by an environment variable, whatever the app has."""
     for name in SWITCHES:
         if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
-            return name
+            return Outcome("no-consent", f"the environment overrules consent: {name} is set")
     return None

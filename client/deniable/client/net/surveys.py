@@ -41,6 +41,14 @@ class Found:
     survey: Survey
 
 
+@dataclass(frozen=True)
+class Seen:
+    """The list on disk, and how many fetches had ended well in this process when it was read."""
+
+    kept: KeptList
+    fetches: int
+
+
 class Surveys(ForkAware):
     def __init__(
         self,
@@ -59,21 +67,26 @@ class Surveys(ForkAware):
     def remake(self) -> None:
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
-        self._in_vain, self._pause_until = 0, 0.0
+        self._fetches = self._in_vain = 0
+        self._pause_until = 0.0
 
-    def find(self, wanted: str, today: date, kept: KeptList) -> Found | Outcome:
+    def seen(self, db: Transaction) -> Seen:
+        fetches = self._fetches  # before the list is read, or a fetch in between would be missed
+        return Seen(kept_list(db, self._policy.fingerprint), fetches)
+
+    def find(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
         """The newest open survey of this name, or the one of this id; else why there is none.
 
-        `kept` is the list on disk: if it does not do, a new one is fetched.
+        If the list that the caller has seen on disk does not do, a new one is fetched.
         """
         self.same_process()
-        choice, fresh = self._choose(kept.surveys, wanted, today), self._is_fresh(kept)
+        choice, fresh = self._choose(seen.kept, wanted, today)
         if fresh and isinstance(choice, Found):
             return choice
-        if self._fetch():
+        if self._fetch(seen):
             with self._state.transaction() as db:
-                kept = self.kept(db)
-            choice, fresh = self._choose(kept.surveys, wanted, today), self._is_fresh(kept)
+                seen = self.seen(db)
+            choice, fresh = self._choose(seen.kept, wanted, today)
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
@@ -86,8 +99,12 @@ class Surveys(ForkAware):
 
     # Choosing
 
-    def _choose(self, listed: Sequence[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
-        meant = [each for each in listed if wanted in (each.id, each.name)]
+    def _choose(self, kept: KeptList, wanted: str, today: date) -> tuple[Found | Outcome, bool]:
+        """The choice from this list, and whether the list is fresh."""
+        meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
+        return self._newest(meant, wanted, today), kept.is_fresh(self._now(), FRESH_SECONDS)
+
+    def _newest(self, meant: list[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
         if not meant:
             return Outcome(
                 "no-survey", f"the server lists no survey with the name or id {wanted!r}"
@@ -121,14 +138,6 @@ class Surveys(ForkAware):
                 return None  # it is not as it was verified: fetched again
         return self._verified[listed.id]
 
-    # Keeping
-
-    def kept(self, db: Transaction) -> KeptList:
-        return kept_list(db, self._policy.fingerprint)
-
-    def _is_fresh(self, kept: KeptList) -> bool:
-        return kept.is_fresh(self._now(), FRESH_SECONDS)
-
     def _keep(self, listed: Sequence[ListedSurvey]) -> None:
         with self._state.transaction() as db:
             if self._consent.is_given(db):
@@ -136,9 +145,12 @@ class Surveys(ForkAware):
 
     # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
 
-    def _fetch(self) -> bool:
+    def _fetch(self, seen: Seen) -> bool:
+        """Whether there is a list on disk that the caller has not seen."""
         _load_libraries()
         with self._lock:
+            if self._fetches > seen.fetches:
+                return True  # by another thread, meanwhile
             if self._monotonic() < self._pause_until:
                 return False
             if self._flight is None or self._flight.done.is_set():
@@ -158,6 +170,8 @@ class Surveys(ForkAware):
             reply = self._transport.request("GET", "/v1/surveys", None, None, FETCH_SECONDS)
             listed = read_list(reply, self._policy)
             self._keep(listed)
+            with self._lock:
+                self._fetches += 1
             flight.well = True
         except (Unreachable, StoreUnusable):
             pass
