@@ -9,12 +9,15 @@ import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import FrameType
 
 from deniable.client import Client, Policy
+from deniable.client.net import surveys
+from deniable.client.state import connection
 from deniable.shared.privacy.randomness import kernel_draw
+from tests.eventually import PATIENCE
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 
@@ -47,7 +50,7 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    client.flush(10)
+    client.flush(PATIENCE)
     print(json.dumps(statuses))
 
 
@@ -55,55 +58,72 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
 
 
 def kills(url: str, state: str, key: str, caps: str, days: str) -> None:
-    """Each day, children answer and are killed at random points or amid the draw; then one is not.
+    """Each day, children answer and are killed: amid the draw, at a call of some function of ours,
+    and at any moment, also amid SQLite's own code. Then one is not.
 
-    Prints the status of each day's last child, and how many were killed before their end.
+    Prints the status of each day's last child, and how many were killed at a call.
     """
     import requests  # noqa: F401 - loaded once, for all children
 
-    lasting, killed, last = 0.05, 0, []
+    chosen, killed, last = random.Random(20261118), 0, []
+    options = (url, state, key, caps)
     for day in range(int(days)):
-        for attempt in range(3):
-            if attempt == 0 and day % 3 == 0:
-                killed += _child(url, state, key, caps, day, _die, 10) == ""
-            else:
-                wait = random.uniform(0, 1.2 * lasting)
-                killed += _child(url, state, key, caps, day, _slow, wait) == ""
-        started = time.monotonic()
-        last.append(_child(url, state, key, caps, day, _slow, 20))
-        lasting = time.monotonic() - started
+        if day % 3 == 0:
+            _child(*options, day, _die)
+        for _ in range(2):
+            killed += _child(*options, day, calls=chosen.randint(1, 150)) == ""
+        _child(*options, day, wait=random.uniform(0, 0.1))
+        last.append(_child(*options, day))
     print(json.dumps({"last": last, "killed": killed}))
 
 
-def _child(url: str, state: str, key: str, caps: str, day: int, draw: object, wait: float) -> str:
+def _child(
+    url: str,
+    state: str,
+    key: str,
+    caps: str,
+    day: int,
+    draw: object = kernel_draw,
+    calls: int = 0,
+    wait: float = PATIENCE,
+) -> str:
     """The status that a child came to; nothing if it was killed before."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        if calls:
+            sys.settrace(_killer(calls))
         client = device(url, state, key, caps, day, draw)
         os.write(writing, client.answer("daily", crashed=True).status.encode())
+        sys.settrace(None)
         client.flush(0.2)
         os._exit(0)
     os.close(writing)
-    deadline = time.monotonic() + wait
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            break
-        time.sleep(0.0005)
+    killer = threading.Timer(wait, os.kill, (child, signal.SIGKILL))
+    killer.start()
+    os.waitpid(child, 0)
+    killer.cancel()
+    killer.join()
     with os.fdopen(reading) as pipe:
         return pipe.read()
+
+
+def _killer(calls: int) -> Callable[[FrameType, str, object], None]:
+    """A tracer that kills its process at the so manieth call of a function of deniable."""
+    left = calls
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal left
+        left -= "/deniable/" in frame.f_code.co_filename
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return count
 
 
 def _die(bits: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return 0
-
-
-def _slow(bits: int) -> int:
-    time.sleep(0.005)
-    return kernel_draw(bits)
 
 
 # Forks
@@ -113,7 +133,7 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
     """A busy client is forked again and again; each child answers another survey and sends it."""
     client = device(url, state, key, caps)
     assert client.answer("s0", crashed=True).status == "queued"
-    client.flush(5)
+    client.flush(PATIENCE)
     if how == "python":  # another thread is at work at every fork
         threading.Thread(target=_hammer, args=(client,), daemon=True).start()
     statuses = []
@@ -121,15 +141,15 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
         reading, writing = os.pipe()
         child = os.fork() if how == "python" else _fork_in_c()
         if child == 0:
-            signal.alarm(30)  # a deadlock ends here
+            signal.alarm(int(2 * PATIENCE))  # a deadlock ends here
             status = client.answer(f"s{number}", crashed=True).status
-            os.write(writing, f"{status} {client.flush(15)}".encode())
+            os.write(writing, f"{status} {client.flush(PATIENCE)}".encode())
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             statuses.append(pipe.read())
         os.waitpid(child, 0)
-    statuses.append(f"{client.answer('last', crashed=True).status} {client.flush(15)}")
+    statuses.append(f"{client.answer('last', crashed=True).status} {client.flush(PATIENCE)}")
     print(json.dumps(statuses))
     sys.stdout.flush()
     os._exit(0)
@@ -148,5 +168,6 @@ def _hammer(client: Client) -> None:
 
 
 if __name__ == "__main__":
+    surveys.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {"crowd": crowd, "kills": kills, "forks": forks}
     programs[sys.argv[1]](*sys.argv[2:])

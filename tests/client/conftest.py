@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from deniable.client import Client, Policy
+from deniable.client.net import surveys
+from deniable.client.state import connection
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, MEMORY, Clock, QuietServer, Script, handler
+from tests.client.scripted import KEY, LATER, MEMORY, Clock, QuietServer, Script, Ticks, handler
+from tests.eventually import PATIENCE
 
 
 @pytest.fixture
@@ -23,6 +26,13 @@ def tmp_path() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with eight times the work it can do, two seconds may be too few."""
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
+
+
 @pytest.fixture
 def script() -> Iterator[Script]:
     script = Script()
@@ -31,6 +41,7 @@ def script() -> Iterator[Script]:
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield script
+    script.ended.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -39,6 +50,11 @@ def script() -> Iterator[Script]:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def ticks() -> Ticks:
+    return Ticks()
 
 
 @pytest.fixture
@@ -64,6 +80,8 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
         return client
 
     yield make
+    script.ended.set()
+    script.replies, script.always = [], LATER  # so that no flush at the end tries again
     for client in made:
         client.close()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -95,20 +95,20 @@ class Request:
     path: str
     headers: list[tuple[str, str]]
     body: bytes
-    time: float
 
 
 @dataclass
 class Answer:
-    """What the server replies: a status and headers and a body, or bytes straight to the wire."""
+    """What the server replies: a status and headers and a body."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    delay: float = 0.0
-    drip: float = 0.0  # seconds between bytes
+    hold: threading.Event | None = None  # nothing is replied before this is set
+    drip: bool = False  # a body without an end, a little now and then
 
 
+LATER = Answer(503, headers={"Retry-After": "600"})  # no flush of a test waits so long
 ACCEPTED = Answer(body=b'{"accepted": 1, "duplicates": 0, "refused": []}')
 
 
@@ -122,6 +122,7 @@ class Script:
         self.replies: list[Answer] = []  # one after another, then `always`
         self.always = ACCEPTED
         self.url = ""
+        self.ended = threading.Event()  # lets go of whatever is held
 
     def publish(self, published: bytes, **how: Any) -> str:
         self.surveys.append(entry(published, **how))
@@ -132,6 +133,10 @@ class Script:
         if request.method == "GET":
             return self.list_reply or Answer(body=json.dumps({"surveys": self.surveys}).encode())
         return self.replies.pop(0) if self.replies else self.always
+
+    def wait_for(self, hold: threading.Event) -> None:
+        while not (hold.wait(0.01) or self.ended.is_set()):
+            pass
 
     @property
     def posts(self) -> list[Request]:
@@ -151,6 +156,16 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
+
+
+class Ticks:
+    """A monotonic clock that stands until a test moves it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
 class QuietServer(ThreadingHTTPServer):
@@ -174,30 +189,21 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
 
         def play(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            seen = Request(self.command, self.path, self.headers.items(), body, time.monotonic())
+            seen = Request(self.command, self.path, self.headers.items(), body)
             answer = script.reply(seen)
-            time.sleep(answer.delay)
+            if answer.hold is not None:
+                script.wait_for(answer.hold)
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
+            self.send_header("Content-Length", str(10**9 if answer.drip else len(answer.body)))
             self.end_headers()
-            if answer.drip:
-                for byte in answer.body:
-                    self.wfile.write(bytes([byte]))
-                    time.sleep(answer.drip)
-            else:
-                self.wfile.write(answer.body)
+            self.wfile.write(answer.body)
+            while answer.drip and not script.ended.is_set():
+                self.wfile.write(b" " * 64)
+                time.sleep(0.01)
 
         def log_message(self, *args: Any) -> None:
             """Nothing on the screen."""
 
     return Handler
-
-
-def eventually(claim: Callable[[], object], seconds: float = 10.0) -> None:
-    """Fail unless the claim comes true before the deadline."""
-    deadline = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)

@@ -24,6 +24,7 @@ from tests.client.scripted import (
     bit,
     document,
 )
+from tests.eventually import PATIENCE
 
 # Statuses
 
@@ -34,7 +35,7 @@ def test_an_answer_is_queued_and_sent_once(script: Script, client_of: MakeClient
     client = client_of()
     outcome = client.answer("app-health", **ANSWERS)
     assert (outcome.status, outcome.survey, outcome.round) == ("queued", survey, 683)
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     (envelope,) = script.envelopes()
     assert (envelope.survey, envelope.round, envelope.count) == (survey, 683, 1)
     assert len(envelope.id) == 16
@@ -54,7 +55,7 @@ def test_a_round_is_answered_once(script: Script, client_of: MakeClient, clock: 
     assert client_of().answer("app-health", **ANSWERS).status == "already-answered"
     clock.now = datetime(2027, 1, 10, tzinfo=UTC)
     assert client.answer("app-health", **ANSWERS).status == "queued"
-    client.flush()
+    client.flush(PATIENCE)
     sent = {(each.round, each.id) for each in script.envelopes()}  # two clients may both send one
     assert sorted(round_ for round_, _ in sent) == [683, 684]
 
@@ -95,7 +96,7 @@ def test_a_survey_that_asks_too_much_is_refused(script: Script, client_of: MakeC
     script.publish(document(questions=bit("crashed", "2.000000001")))
     outcome = client_of().answer("app-health", crashed=True)
     assert outcome.status == "refused"
-    assert "asks ε 2.000000001" in outcome.detail
+    assert "asks for ε 2.000000001" in outcome.detail
 
 
 def test_the_cap_itself_is_allowed(script: Script, client_of: MakeClient) -> None:
@@ -121,7 +122,7 @@ def test_a_survey_changed_on_its_way_is_never_answered(
     script.surveys[0][field] = text[:middle] + changed + text[middle + 1 :]
     client = client_of()
     assert client.answer("app-health", **ANSWERS).status in ("refused", "no-survey")
-    client.flush()
+    client.flush(PATIENCE)
     assert script.posts == []
 
 
@@ -237,7 +238,7 @@ def test_without_consent_nothing_is_asked_of_the_server(
     client = client_of(consent=False)
     assert client.answer("app-health", **ANSWERS).status == "no-consent"
     assert client.answer("app-health", wrong=1).status == "no-consent"
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert script.requests == []
     assert not (tmp_path / "state").exists()
 
@@ -281,7 +282,7 @@ def test_an_answer_lost_after_its_charge_is_not_drawn_again(
         client_of(draw=crash).answer("app-health", **ANSWERS)
     client = client_of()
     assert client.answer("app-health", **ANSWERS).status == "already-answered"
-    client.flush()
+    client.flush(PATIENCE)
     assert script.posts == []
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Policy
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from deniable.client.state.connection import DATABASE
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, KEY, Answer, Clock, Script, bit, document, eventually
-
-WAIT = Answer(503, headers={"Retry-After": "600"})
+from tests.client.scripted import ACCEPTED, KEY, LATER, Answer, Clock, Script, Ticks, bit, document
+from tests.eventually import PATIENCE, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -33,39 +32,43 @@ def test_consent_is_remembered(client_of: MakeClient) -> None:
 def test_withdrawing_deletes_what_was_not_sent(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    script.always = WAIT
+    script.always = LATER
     client = client_of()
     client.answer("app-health", crashed=True)
-    client.flush(0.3)
+    client.flush(PATIENCE)
     assert client.consent(False)
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert client.answer("app-health", crashed=True).status == "no-consent"
     assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
-    assert [entry.verdict for entry in read_record(tmp_path / "state").entries] == ["withdrawn"]
+    assert [entry.delivery for entry in read_summary(tmp_path / "state").entries] == ["withdrawn"]
     client.consent(True)
     assert client.answer("app-health", crashed=True).status == "already-answered"
 
 
 def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
-    script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script,
+    client_of: MakeClient,
+    ticks: Ticks,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
-    script.always = Answer(503)
-    client = client_of()
+    script.always = LATER
+    client = client_of(monotonic=ticks)
     client.answer("app-health", crashed=True)
-    client.flush(0.3)
-    before = len(script.posts)
+    assert client.flush(PATIENCE) == 1
     other = sqlite3.connect(tmp_path / "state" / DATABASE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert not client.consent(False)
     other.execute("ROLLBACK")
     other.close()
     script.always = ACCEPTED
-    client._uploader.wake()
-    client._uploader.flush(1.0)
+    ticks.seconds += 600
+    before = len(script.posts)
+    assert client._uploader.flush(PATIENCE) == 1
     assert len(script.posts) == before
     assert client.consent(True), "and consent given anew sends it"
-    client.flush()
+    assert client.flush(PATIENCE) == 0
     assert len(script.posts) == before + 1
 
 
@@ -88,12 +91,12 @@ def test_a_no_from_the_start_leaves_no_trace(client_of: MakeClient, tmp_path: Pa
 
 def test_a_withdrawal_reaches_every_process_at_once(script: Script, client_of: MakeClient) -> None:
     """Two clients on one folder stand for two processes: they share nothing but the disk."""
-    script.always = WAIT
+    script.always = LATER
     one, other = client_of(), client_of()
     one.answer("app-health", crashed=True)
     other.consent(False)
     assert one.answer("app-health", crashed=True).status == "no-consent"
-    assert one.flush() == 0
+    assert one.flush(PATIENCE) == 0
 
 
 def test_after_a_withdrawal_not_even_the_list_is_fetched(
@@ -116,13 +119,13 @@ def test_a_report_made_while_consent_is_withdrawn_is_forgotten(
 
     client = client_of(draw=withdrawing_draw)
     assert client.answer("app-health", crashed=True).status == "no-consent"
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert script.posts == []
-    assert read_record(tmp_path / "state").entries == ()
+    assert read_summary(tmp_path / "state").entries == ()
 
 
 @pytest.mark.parametrize("name", ["DO_NOT_TRACK", "DENIABLE_OFF"])
-@pytest.mark.parametrize("value", ["1", "true", "please"])
+@pytest.mark.parametrize("value", ["1", "true", "please", " Yes "])
 def test_the_environment_overrules_consent(
     script: Script,
     client_of: MakeClient,
@@ -130,16 +133,16 @@ def test_the_environment_overrules_consent(
     name: str,
     value: str,
 ) -> None:
-    script.always = WAIT
+    script.always = LATER
     client = client_of()
     client.answer("app-health", crashed=True)
-    client.flush(0.3)
+    client.flush(PATIENCE)
     sent = len(script.requests)
     monkeypatch.setenv(name, value)
     outcome = client.answer("app-health", crashed=True)
     assert outcome.status == "no-consent"
     assert name in outcome.detail
-    assert client.flush(0.3) == 1
+    assert client.flush(PATIENCE) == 1
     assert client_of().answer("app-health", crashed=True).status == "no-consent"
     assert len(script.requests) == sent
 
@@ -155,7 +158,7 @@ def test_a_thread_that_tries_again_stops_too(
     eventually(lambda: not [t for t in set(threading.enumerate()) - before if "uploader" in t.name])
 
 
-@pytest.mark.parametrize("value", ["", "0", "false"])
+@pytest.mark.parametrize("value", ["", " ", "0", "false", "FALSE", "no", "Off", " 0 "])
 def test_a_switch_that_is_off_changes_nothing(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
@@ -166,16 +169,16 @@ def test_a_switch_that_is_off_changes_nothing(
 def test_forget_erases_all_but_the_ledger(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
-    script.always = WAIT
+    script.always = LATER
     client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="0.5"))
     client.answer("app-health", crashed=True)
-    client.flush(0.3)
+    client.flush(PATIENCE)
     (envelope, *_) = script.envelopes()
     with sqlite3.connect(tmp_path / "state" / DATABASE) as db:
         (key,) = db.execute("SELECT key FROM survey_keys").fetchone()
     db.close()
     assert client.forget()
-    record = read_record(tmp_path / "state")
+    record = read_summary(tmp_path / "state")
     assert (record.consent, record.entries, record.ledger.total) == (False, (), 500_000_000)
     bytes_left = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     assert key not in bytes_left

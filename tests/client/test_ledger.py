@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.sent import read_record
+from deniable.client.sent import read_summary
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, MEMORY, TODAY, Clock, bit, document, entry
@@ -132,7 +132,7 @@ def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> 
         for event in events:
             device.play(event)
         device.client.close()
-        ledger = read_record(folder).ledger
+        ledger = read_summary(folder).ledger
         assert dict(ledger.questions) == {q: 10**6 * spent for q, spent in device.spent.items()}
         assert ledger.total <= CAPS["total"] * 10**6
         assert all(spent <= CAPS["question"] * 10**6 for spent in ledger.questions.values())

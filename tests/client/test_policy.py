@@ -43,3 +43,25 @@ def test_pins_are_ids(surveys: Any) -> None:
 
 def test_hex_in_capitals_is_the_same_key() -> None:
     assert Policy(keys=[KEY.upper()]).keys == (KEY,)
+
+
+def test_a_pin_in_capitals_is_the_same_survey() -> None:
+    policy = Policy(keys=[KEY], surveys=["CD" * 32])
+    assert policy.allows("cd" * 32)
+    assert not policy.allows("ce" * 32)
+    assert Policy(keys=[KEY]).allows("ce" * 32)
+
+
+def test_the_fingerprint_is_of_what_is_trusted() -> None:
+    """The order of keys and the caps are nothing to it; a key is not a pin."""
+    one, two, three = ("ab" * 32, "cd" * 32, "ef" * 32)
+    same = Policy(keys=[one, two]).fingerprint
+    assert Policy(keys=[two, one], max_epsilon="1").fingerprint == same
+    others = [
+        Policy(keys=[one]),
+        Policy(keys=[one, three]),
+        Policy(keys=[one], surveys=[two]),
+        Policy(keys=[one, two], surveys=[three]),
+        Policy(keys=[two], surveys=[one]),
+    ]
+    assert len({same, *(policy.fingerprint for policy in others)}) == 6

@@ -13,7 +13,8 @@ import pytest
 from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import InvalidAnswer
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, Answer, Clock, Script, document
+from tests.client.scripted import ANSWERS, LATER, Clock, Script, document
+from tests.eventually import PATIENCE
 
 CHOICE = """
 [[question]]
@@ -48,11 +49,11 @@ def test_answers_are_in_no_file_no_log_and_no_repr(
     survey: Script, client_of: MakeClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    survey.always = Answer(503)
+    survey.always = LATER
     client = client_of()
     outcome = client.answer("app-health", **SECRET)
     assert outcome.status == "queued"
-    client.flush(0.2)
+    assert client.flush(PATIENCE) == 1
     everything = [
         every_byte(tmp_path),
         repr(outcome).encode(),
@@ -116,7 +117,7 @@ def test_rounds_and_surveys_have_ids_that_nobody_can_link(
         client = client_of(state=tmp_path / folder)
         client.answer("app-health", **ANSWERS)
         client.answer("second", **ANSWERS)
-        assert client.flush() == 0
+        assert client.flush(PATIENCE) == 0
     assert len({envelope.id for envelope in script.envelopes()}) == 4
     keys = []
     for folder in ("one", "two"):
@@ -134,7 +135,7 @@ def test_a_survey_s_key_is_destroyed_when_its_grace_is_over(
     script.publish(document())
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    client.flush()
+    client.flush(PATIENCE)
     (key,) = stored(tmp_path, "SELECT key FROM survey_keys")
     assert key[0] in every_byte(tmp_path)
     clock.now = datetime(2027, 3, 14, 23, 59, tzinfo=UTC)

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.odds import said
-from deniable.client.sent import as_json, as_text, read_record
+from deniable.client.sent import as_json, as_text, read_summary
+from deniable.client.state.history import reported
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document
 from tests.asked import question
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, Answer, Script, bit, document
+from tests.client.scripted import ANSWERS, LATER, Script, bit, document
+from tests.eventually import PATIENCE
 
 UNARY = """
 [[question]]
@@ -39,7 +40,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_empty_state_is_said_so(tmp_path: Path) -> None:
     ran = command("--state", str(tmp_path / "none"))
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "No report is on record" in ran.stdout
+    assert "There is no report to show" in ran.stdout
     assert not (tmp_path / "none").exists()
 
 
@@ -49,7 +50,7 @@ def test_the_record_is_told_in_words_and_as_json(
     survey = script.publish(document(questions=bit("crashed", "0.5")))
     client = client_of(draw=lambda bits: 2 ** (bits - 1))  # never below the lie: tells the truth
     client.answer("app-health", crashed=True)
-    client.flush()
+    client.flush(PATIENCE)
     told = command("--state", str(tmp_path / "state")).stdout
     assert "2026-12-10  app-health, round 683: sent, and the server took it" in told
     assert (
@@ -74,14 +75,18 @@ def test_a_damaged_state_is_one_line_and_a_code(client_of: MakeClient, tmp_path:
     assert ran.stderr.count("\n") == 1
 
 
-def test_each_fate_is_told(script: Script, client_of: MakeClient, tmp_path: Path) -> None:
+def test_what_became_of_a_report_is_told(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
     script.publish(document())
-    script.always = Answer(503, headers={"Retry-After": "600"})
+    script.always = LATER
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    assert any("waits to be sent" in line for line in as_text(read_record(tmp_path / "state")))
+    assert any("waiting to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
     client.consent(False)
-    assert any("consent was withdrawn" in line for line in as_text(read_record(tmp_path / "state")))
+    assert any(
+        "consent was withdrawn" in line for line in as_text(read_summary(tmp_path / "state"))
+    )
 
 
 def test_what_is_shown_is_what_was_sent(
@@ -92,12 +97,12 @@ def test_what_is_shown_is_what_was_sent(
     script.publish(published)
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    client.flush()
+    client.flush(PATIENCE)
     (envelope,) = script.envelopes()
     survey = parse_document(published)
     shown = {
         part["question"]: part["says"]
-        for part in as_json(read_record(tmp_path / "state"))["reports"][0]["said"]
+        for part in as_json(read_summary(tmp_path / "state"))["reports"][0]["said"]
     }
     assert shown == {
         question.name: question.describe(symbol)
@@ -108,24 +113,24 @@ def test_what_is_shown_is_what_was_sent(
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
-    words = said(question, 1).odds
-    chances = [question.mechanism.weight(1, answer) for answer in (1, 0)]
-    for chance in chances:
-        near = float(100 * chance)
+    words = reported([question], [1])[0].odds
+    probabilities = [question.mechanism.weight(1, answer) for answer in (1, 0)]
+    for probability in probabilities:
+        near = float(100 * probability)
         assert any(abs(float(w) - near) <= 0.006 * near + 0.1 for w in numbers(words))
 
 
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[union-attr] # a number's
-    told = numbers(said(number, 64).odds)
+    told = numbers(reported([number], [64])[0].odds)
     assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
 
 
 def test_a_long_list_of_options_is_cut_short() -> None:
     options = ", ".join(f'"page-{number}"' for number in range(200))
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
-    told = said(page, 2**200 - 1)
+    (told,) = reported([page], [2**200 - 1])
     assert len(told.says) <= 201
     assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
 
@@ -138,5 +143,5 @@ def numbers(text: str) -> list[float]:
 def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
     """Right after the charge: what cannot be told would be a report that never leaves."""
     (asked,) = parse_document(document(questions=question(mechanism))).questions
-    told = [said(asked, symbol) for symbol in asked.mechanism.encoding.symbols()]
+    told = [reported([asked], [symbol])[0] for symbol in asked.mechanism.encoding.symbols()]
     assert all(each.odds and each.says for each in told)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import resource
 import shutil
 import sqlite3
@@ -11,14 +13,19 @@ from pathlib import Path
 
 import pytest
 
+import deniable.client
 from deniable.client import Client, Policy
-from deniable.client.sent import read_record
-from deniable.client.state.connection import DATABASE, MARKER
+from deniable.client.sent import read_summary
+from deniable.client.state import schema
+from deniable.client.state.connection import DATABASE, MARKER, State
+from deniable.client.state.marker import Marker
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, Answer, Clock, Script, bit, document
+from tests.client.scripted import ACCEPTED, ANSWERS, KEY, LATER, Clock, Script, bit, document
+from tests.eventually import PATIENCE
 
+VERSION_1 = Path(__file__).with_name("state_of_version_1.sql")
 POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
 STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
             "no-consent", "unavailable"}  # fmt: skip
@@ -26,7 +33,7 @@ STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey"
 
 @pytest.fixture(autouse=True)
 def published(script: Script) -> None:
-    script.always = Answer(503, headers={"Retry-After": "600"})
+    script.always = LATER
     script.publish(document(period="day", questions=bit("crashed", "0.5")))
 
 
@@ -68,6 +75,56 @@ def test_a_marker_that_lost_charges_is_made_up(
     (used / DATABASE).unlink()
     (used / DATABASE).write_bytes(earlier)
     assert answer(client_of) == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("synchronous", 2), ("journal_mode", "truncate"), ("fullfsync", 1), ("secure_delete", 1)],
+)
+def test_every_connection_waits_for_the_disk_and_overwrites(
+    used: Path, name: str, value: object
+) -> None:
+    """A charge that is said to be on disk is there after a loss of power; what is deleted is gone.
+    A connection that replaces another, as after a fork, is no different."""
+    state = State(used)
+    for _ in range(2):
+        with state.transaction() as db:
+            assert db.execute(f"PRAGMA {name}").fetchone() == (value,)
+        state.close()
+
+
+def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = list[int](), os.fsync
+
+    def fsync(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    Marker(tmp_path / MARKER).make()
+    assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_marker_only_grows(tmp_path: Path) -> None:
+    marker, lengths = Marker(tmp_path / MARKER), list[int | None]()
+    marker.note(3)
+    lengths.append(marker.charges)  # only a state that was begun has a marker
+    for charges in (2, 1, 5):
+        marker.make()
+        lengths.append(marker.charges)
+        marker.note(charges)
+    assert [*lengths, marker.charges] == [None, 0, 2, 2, 5]
+
+
+def test_only_state_executes_sql() -> None:
+    """What import-linter cannot see: whoever is given a transaction only hands it on."""
+    client = Path(deniable.client.__file__).parent
+    others = [path for path in client.rglob("*.py") if path.parent.name != "state"]
+    assert len(others) > 10
+    for path in others:
+        assert not re.search(r"\.(execute|executemany|executescript|cursor)\(", path.read_text())
 
 
 def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:
@@ -146,6 +203,49 @@ def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> No
     assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
 
 
+def test_a_state_that_an_earlier_release_left_goes_on(
+    client_of: MakeClient, script: Script, clock: Clock, policy: Policy, tmp_path: Path
+) -> None:
+    """A real one, with its consent, list of surveys, charges, keys and waiting reports."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    db = sqlite3.connect(folder / DATABASE)
+    db.executescript(VERSION_1.read_text("utf-8"))
+    waiting = [bytes(row[0]) for row in db.execute("SELECT envelope FROM outbox ORDER BY number")]
+    db.close()
+    (folder / MARKER).write_bytes(b"...")
+    script.always, clock.now = ACCEPTED, clock.now + timedelta(days=1)
+    client = client_of(consent=False, policy=policy)
+    assert client.answer("app-health", **ANSWERS).status == "already-answered"
+    assert client.answer("once-only", crashed=True).status == "already-answered"
+    assert script.gets == [], "the list on disk is still fresh"
+    assert client.flush(PATIENCE) == 0
+    assert [post.body for post in script.posts] == waiting
+    told = read_summary(folder)
+    assert [entry.delivery for entry in told.entries] == ["accepted"] * 3
+    assert told.ledger.total == 3_250_000_000
+
+
+def test_every_table_is_emptied_or_says_why_it_is_kept(
+    client_of: MakeClient, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a table that is added later and that nobody has thought of."""
+    later = schema.Table("later", "value TEXT")
+    monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
+    client = client_of(policy=POLICY)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
+    before = rows_by_table(tmp_path / "state")
+    assert set(before) == {table.name for table in schema.TABLES}
+    assert all(before.values()), "the test fills every table"
+    assert client.forget()
+    kept = {table.name for table in schema.TABLES if table.kept}
+    assert kept == {"charges"}
+    assert rows_by_table(tmp_path / "state") == {
+        name: rows if name in kept else 0 for name, rows in before.items()
+    }
+
+
 def test_flipped_bits_never_raise_and_never_spend_twice(
     client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
 ) -> None:
@@ -194,7 +294,7 @@ def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_
     client = client_of(consent=False, state=tmp_path / "file" / "state")
     assert client.consent(True) is False
     assert client.answer("app-health", crashed=True).status in ("no-consent", "unavailable")
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert client.forget() is True
     client.close()
 
@@ -218,7 +318,7 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         expected = {"queued", "already-answered"} if statuses[-1] == "unavailable" else set()
         assert client.answer("app-health", crashed=True).status in expected | {"already-answered"}
-        assert read_record(used).ledger.total == 10**9
+        assert read_summary(used).ledger.total == 10**9
         client.close()
     assert set(statuses) == {"unavailable", "queued"}
 
@@ -232,7 +332,7 @@ def test_a_lost_marker_is_made_again(client_of: MakeClient, used: Path) -> None:
 def test_an_unreadable_state_is_a_clear_error_for_the_command(used: Path) -> None:
     (used / DATABASE).write_bytes(b"not a database" * 500)
     with pytest.raises(StoreUnusable, match="cannot be used"):
-        read_record(used)
+        read_summary(used)
 
 
 def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_path: Path) -> None:
@@ -242,6 +342,16 @@ def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_pat
     assert answer(client_of) == "queued"
     assert folder.stat().st_mode & 0o777 == 0o755
     assert (folder / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+def rows_by_table(folder: Path) -> dict[str, int]:
+    db = sqlite3.connect(folder / DATABASE)
+    try:
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        ours = [name for (name,) in names if not name.startswith("sqlite_")]
+        return {n: db.execute(f"SELECT count(*) FROM {n}").fetchone()[0] for n in ours}
+    finally:
+        db.close()
 
 
 def change_database(folder: Path, statement: str) -> None:

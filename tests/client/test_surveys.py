@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import threading
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from deniable.client import Policy
+from deniable.client.net.surveys import Found
 from deniable.client.state.connection import DATABASE
+from deniable.client.state.surveys import KeptList
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
     KEY,
     OTHER_KEY,
+    TODAY,
     Answer,
     Clock,
     Script,
     bit,
     document,
 )
+from tests.eventually import eventually
 
 
 def test_a_fresh_list_serves_every_survey_without_a_request(
@@ -45,6 +53,74 @@ def test_an_hour_later_it_is_fetched_again(
     script.surveys[0]["state"] = "closed"
     assert client.answer("app-health", **ANSWERS).status == "closed"
     assert len(script.gets) == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fresh"), [(0, True), (3599, True), (3600, False), (-1, False)]
+)
+def test_a_list_is_fresh_for_an_hour(seconds: int, fresh: bool) -> None:
+    kept = KeptList(fetched=int(TODAY.timestamp()))
+    assert kept.is_fresh(TODAY + timedelta(seconds=seconds), 3600) == fresh
+    assert not KeptList().is_fresh(TODAY, 3600)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE settings SET value = replace(value, ' ', 'x ') WHERE name = 'fetched'",
+        "UPDATE settings SET value = 'x' WHERE name = 'fetched'",
+        "DELETE FROM settings WHERE name = 'fetched'",
+        "UPDATE surveys SET document = 'text'",
+        "UPDATE surveys SET name = x'00'",
+        "UPDATE surveys SET listed = 'x'",
+        "DELETE FROM surveys",
+    ],
+)
+def test_a_damaged_list_is_fetched_again(
+    script: Script, client_of: MakeClient, tmp_path: Path, damage: str
+) -> None:
+    """It is only a copy."""
+    script.publish(document())
+    client_of().answer("unheard-of")
+    before = len(script.gets)
+    with sqlite3.connect(tmp_path / "state" / DATABASE) as db:
+        db.execute(damage)
+    db.close()
+    assert client_of().answer("app-health", **ANSWERS).status == "queued"
+    assert len(script.gets) == before + 1
+
+
+def test_a_list_that_came_meanwhile_is_not_fetched_again(
+    script: Script, client_of: MakeClient
+) -> None:
+    """A thread that saw no list, and is slow, finds the one that another thread has fetched."""
+    survey = script.publish(document())
+    client = client_of()
+    with client._state.transaction() as db:
+        seen = client._surveys.seen(db)
+    assert client.answer("unheard-of").status == "no-survey"
+    found = client._surveys.find("app-health", TODAY.date(), seen)
+    assert isinstance(found, Found)
+    assert found.id == survey
+    assert len(script.gets) == 1
+
+
+def test_a_list_that_comes_after_a_withdrawal_is_not_kept(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document())
+    listed = json.dumps({"surveys": script.surveys}).encode()
+    script.list_reply = Answer(body=listed, hold=(released := threading.Event()))
+    client, other = client_of(), client_of()
+    asking = threading.Thread(target=client.answer, args=("unheard-of",))
+    asking.start()
+    eventually(lambda: script.gets)
+    other.consent(False)
+    released.set()
+    asking.join()
+    db = sqlite3.connect(tmp_path / "state" / DATABASE)
+    assert db.execute("SELECT count(*) FROM surveys").fetchone() == (0,)
+    db.close()
 
 
 def test_a_clock_set_back_makes_the_list_stale(
@@ -98,7 +174,7 @@ def test_a_bad_survey_hides_no_good_one(script: Script, client_of: MakeClient) -
     assert client_of().answer("app-health", **ANSWERS).survey == good
 
 
-def test_a_verdict_for_one_policy_is_none_for_another(
+def test_a_list_judged_by_one_policy_is_none_for_another(
     script: Script, client_of: MakeClient
 ) -> None:
     """An update of the app that trusts a new key does not wait for the list to grow stale."""

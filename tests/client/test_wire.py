@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from pathlib import Path
 
 import pytest
 
 from deniable.client import Client, Policy
 from deniable.client.net import surveys
+from deniable.client.net.surveys import FETCH_SECONDS
 from deniable.client.net.transport import HttpTransport, Unreachable, checked_address
 from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidPolicy
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, Answer, Script, document
+from tests.client.scripted import ANSWERS, Answer, Script, Ticks, document
+from tests.eventually import PATIENCE, eventually
 
 PLAIN = {
     "User-Agent": "deniable",
@@ -38,7 +40,7 @@ def test_requests_say_nothing_about_who_sends_them(
         client.answer("unknown")
         client.answer("app-health", **ANSWERS)
         client.answer("second", **ANSWERS)
-        assert client.flush() == 0
+        assert client.flush(PATIENCE) == 0
         script.always = Answer(body=script.always.body, headers=tracking)
     assert len(script.gets) >= 2
     assert len(script.posts) == 2
@@ -60,7 +62,7 @@ def test_a_request_carries_one_envelope(script: Script, client_of: MakeClient) -
     client = client_of()
     for number in range(3):
         assert client.answer(f"s{number}", **ANSWERS).status == "queued"
-    assert client.flush() == 0
+    assert client.flush(PATIENCE) == 0
     assert len(script.posts) == len(script.envelopes()) == 3
 
 
@@ -72,7 +74,8 @@ def test_no_redirect_is_followed(
     script.always = Answer(status, headers={"Location": f"{script.url}/elsewhere"})
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    assert client.flush(0.5) == 1
+    eventually(lambda: script.posts)
+    assert client.flush(0.1) == 1
     script.list_reply = script.always
     assert client_of(state=tmp_path / "other").answer("app-health").status == "unavailable"
     assert {request.path for request in script.requests} == {"/v1/surveys", "/v1/envelopes"}
@@ -134,22 +137,39 @@ def test_a_compressed_reply_is_not_unpacked(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    "slow", [Answer(delay=8), Answer(body=b" " * 100, drip=0.1)], ids=["silent", "dripping"]
+    "slow", [Answer(hold=threading.Event()), Answer(drip=True)], ids=["silent", "dripping"]
 )
 def test_a_slow_server_keeps_nobody_waiting(
-    script: Script, client_of: MakeClient, slow: Answer, monkeypatch: pytest.MonkeyPatch
+    script: Script,
+    client_of: MakeClient,
+    ticks: Ticks,
+    slow: Answer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert surveys.FETCH_SECONDS == 2.0
-    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.5)
+    """A list that never ends is waited for a while, and not again at once."""
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     script.list_reply = slow
-    client = client_of()
-    started = time.monotonic()
-    assert client.answer("app-health", **ANSWERS).status == "unavailable"
-    assert time.monotonic() - started < 1.5
+    client = client_of(monotonic=ticks)
+    fetched = [
+        (client.answer("app-health", **ANSWERS).status, client._surveys._flight) for _ in range(4)
+    ]
+    assert {status for status, _ in fetched} == {"unavailable"}
+    assert fetched[1][1] is fetched[2][1] is fetched[3][1], "no fetch until the pause is over"
+    ticks.seconds += 2
+    eventually(lambda: client._surveys._flight is not None and client._surveys._flight.done.wait())
     client.answer("app-health", **ANSWERS)
-    started = time.monotonic()
-    assert client.answer("app-health", **ANSWERS).status == "unavailable"
-    assert time.monotonic() - started < 0.4, "asked again and again, it must not wait each time"
+    assert client._surveys._flight is not fetched[3][1], "and then again"
+
+
+def test_a_fetch_is_waited_for_two_seconds() -> None:
+    assert FETCH_SECONDS == 2.0
+
+
+def test_a_reply_that_drips_is_cut_off_in_time(script: Script) -> None:
+    """The next byte always comes soon: only a deadline over the whole reply ends it."""
+    script.list_reply = Answer(drip=True)
+    with pytest.raises(Unreachable):
+        HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 0.5)
 
 
 @pytest.mark.parametrize(

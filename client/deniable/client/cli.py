@@ -13,13 +13,13 @@ def _sent_arguments(parser: ArgumentParser) -> None:
 def _sent(chosen: Namespace) -> int:
     import json
 
-    from deniable.client.sent import as_json, as_text, read_record
+    from deniable.client.sent import as_json, as_text, read_summary
 
-    record = read_record(chosen.state)
+    summary = read_summary(chosen.state)
     if chosen.json:
-        print(json.dumps(as_json(record), ensure_ascii=False, indent=1))
+        print(json.dumps(as_json(summary), ensure_ascii=False, indent=1))
     else:
-        print("\n".join(as_text(record)))
+        print("\n".join(as_text(summary)))
     return 0
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
-from deniable.client.at_exit import flush_at_exit, stay
-from deniable.client.consent import Withdrawal
+from deniable.client.consent import Consent, write_consent
 from deniable.client.net.surveys import Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import outbox
-from deniable.client.state.connection import State, StateBusy, write_setting
+from deniable.client.state import outbox, schema
+from deniable.client.state.connection import State, StateBusy
 from deniable.shared.errors import InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
+EXIT_SECONDS = 2.0  # for all clients together, when the process ends
 
 
 def utc_now() -> datetime:
@@ -30,7 +34,7 @@ class Client:
     """One install of an app. Make one in each process; threads may share it, forks too.
 
     No method raises for what a network or a disk does. A mistake in the app's own code raises:
-    InvalidPolicy for a policy or address that cannot be meant, InvalidAnswer for an answer that the
+    InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for an answer that the
     survey does not ask for.
     """
 
@@ -43,6 +47,7 @@ class Client:
         now: Callable[[], datetime] = utc_now,
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
@@ -50,104 +55,125 @@ class Client:
             )
         checked_address(server)
         carrier = transport or HttpTransport(server)
-        self._state = State(state)
-        self._surveys = Surveys(self._state, policy, carrier, now)
-        self._withdrawn = Withdrawal()
-        self._answering = Answering(self._state, policy, self._surveys, self._withdrawn, now, draw)
-        self._uploader = Uploader(self._state, carrier, self._withdrawn, now)
+        self._state, self._consent, self._now = State(state), Consent(), now
+        self._surveys = Surveys(self._state, policy, carrier, self._consent, now, monotonic)
+        self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
+        self._uploader = Uploader(self._state, carrier, self._consent, now, monotonic)
         self._resume()
 
     def consent(self, given: bool) -> bool:
-        """Record that the person agrees, or withdraw. Answers whether it is on disk.
+        """Remember that the person agrees, or withdraw. Returns whether it is on disk.
 
-        Until consent is given, nothing is recorded, fetched or sent. Withdrawing deletes what was
-        not sent yet; even where the disk fails, this object records and sends nothing more.
+        Until consent is given, nothing is stored, fetched or sent. Withdrawing deletes what was not
+        sent yet; even if the disk fails, this object makes and sends no further report.
         """
         if not given:
-            self._withdrawn.now = True
+            self._consent.withdrawn = True
         if not given and not self._state.begun:
             return True
         try:
             with self._state.transaction(create=given) as db:
-                write_setting(db, "consent", "yes" if given else "no")
+                write_consent(db, given)
                 if not given:
                     outbox.withdraw_all(db)
         except StoreUnusable:
             return False
-        self._withdrawn.now = not given
+        self._consent.withdrawn = not given
         return True
 
     def answer(self, survey: str, /, **answers: object) -> Outcome:
         """Randomize the answers to a survey, by its name or id, and queue the report.
 
-        Call it for everyone and whatever the answers are: who is asked must not depend on what is
-        true. Waits at most 2 s for the network, and only when no fresh list of surveys is on disk.
+        Call it for everyone, whatever the answers are: whether anyone is asked must not depend on
+        what is true. Waits at most 2 s for the network, and only if no fresh list is on disk.
         Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
         """
-        if self._withdrawn.now:
+        if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
             outcome = self._answering.answer(survey, answers)
         except StoreUnusable as error:
             return Outcome("unavailable", str(error))
         if outcome.status == "queued":
-            flush_at_exit(self)
+            _register_exit_hook(self)
             self._uploader.wake()
         return outcome
 
     def flush(self, timeout: float = 2.0) -> int:
-        """Send what waits now, for at most `timeout` seconds; answers how many reports still wait.
+        """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
 
-        0 also where the state cannot be used: then nothing can be sent.
+        Also 0 if the state cannot be used: then nothing can be sent.
         """
         try:
-            if not self._state.begun or self._withdrawn.now:
+            if not self._state.begun or self._consent.withdrawn:
                 return 0
-            if self._answering.obstacle() is None:
-                return self._uploader.flush(timeout)
             with self._state.transaction() as db:
-                return outbox.waiting(db)
+                outbox.delete_expired(db, self._now())
+                if self._consent.obstacle(db):
+                    return outbox.waiting(db)
+            return self._uploader.flush(timeout)
         except StoreUnusable:
             return 0
 
     def close(self) -> None:
         """Flush for a second at most and end the background thread. What still waits is on disk."""
-        stay(self)
+        _remove_exit_hook(self)
         self.flush(CLOSE_SECONDS)
         self._uploader.stop(CLOSE_SECONDS)
         self._state.close()
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the record of what was sent, cached surveys and consent.
+        """Erase keys, unsent reports, the history of what was sent, cached surveys and consent.
 
         What was spent, and for which surveys and rounds, stays: erasing must not refill a budget,
-        or anyone could be asked again and again. Answers whether it is done. A damaged database is
+        or anyone could be asked again and again. Returns whether it is done. A damaged database is
         deleted, and the client then stays unavailable in this folder.
         """
-        self._withdrawn.now = True
+        self._consent.withdrawn = True
         self._surveys.forget()
         if not self._state.begun:
             return True
         try:
-            self._erase()
+            with self._state.transaction() as db:
+                schema.erase(db)
         except StateBusy:
             return False
         except StoreUnusable:
             return self._state.destroy()
         return True
 
-    def _erase(self) -> None:
-        with self._state.transaction() as db:
-            for table in ("outbox", "survey_keys", "history", "surveys", "settings"):
-                db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from the line above
-
     def _resume(self) -> None:
         """Go on sending what an earlier process has left."""
-        try:
-            if self._state.begun and self._answering.obstacle() is None:
-                with self._state.transaction() as db:
-                    left = outbox.waiting(db)
-                if left:
-                    self._uploader.wake()
-        except StoreUnusable:
-            pass
+        if not self._state.begun:
+            return
+        with suppress(StoreUnusable):
+            with self._state.transaction() as db:
+                outbox.delete_expired(db, self._now())
+                left = not self._consent.obstacle(db) and outbox.waiting(db)
+            if left:
+                self._uploader.wake()
+
+
+# The end of the process: what was queued in it gets a last, short try
+
+_queued_in: WeakKeyDictionary[Client, int] = WeakKeyDictionary()  # the process that queued
+
+
+def _register_exit_hook(client: Client) -> None:
+    """For a client that has queued something; it may be garbage-collected before the end."""
+    if not _queued_in:
+        atexit.unregister(_exit_hook)
+        atexit.register(_exit_hook)
+    _queued_in[client] = os.getpid()
+
+
+def _remove_exit_hook(client: Client) -> None:
+    _queued_in.pop(client, None)
+
+
+def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
+    """A forked child leaves to its parent what the parent queued."""
+    deadline = monotonic() + EXIT_SECONDS
+    for client, process in list(_queued_in.items()):
+        if process == os.getpid() and (rest := deadline - monotonic()) > 0:
+            client.flush(rest)

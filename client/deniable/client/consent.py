@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from deniable.client.state.connection import read_setting
+from deniable.client.outcome import Outcome
+from deniable.client.state import Transaction
+from deniable.client.state.settings import read_setting, write_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
+NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
 
 
-@dataclass
-class Withdrawal:
-    """Whether consent was withdrawn from this object: it holds even where the disk fails."""
+class Consent:
+    """Asked anew in each transaction: another process may have withdrawn it meanwhile."""
 
-    now: bool = False
+    def __init__(self) -> None:
+        self.withdrawn = False  # from this object: that holds even where the disk fails
+
+    def is_given(self, db: Transaction) -> bool:
+        return not self.withdrawn and read_setting(db, "consent") == "yes"
+
+    def obstacle(self, db: Transaction) -> Outcome | None:
+        """Why nothing may be stored, fetched or sent now."""
+        return overruled() or (None if self.is_given(db) else Outcome("no-consent", NOT_GIVEN))
 
 
-def switched_off(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The environment variable by which a person or an administrator says no, if there is one."""
+def write_consent(db: Transaction, given: bool) -> None:
+    write_setting(db, "consent", "yes" if given else "no")
+
+
+def overruled(environment: Mapping[str, str] = os.environ) -> Outcome | None:
+    """A person or an administrator says no by an environment variable, whatever the app has."""
     for name in SWITCHES:
         if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
-            return name
+            return Outcome("no-consent", f"the environment overrules consent: {name} is set")
     return None
-
-
-def is_given(db: sqlite3.Connection) -> bool:
-    return read_setting(db, "consent") == "yes"

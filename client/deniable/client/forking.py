@@ -1,6 +1,6 @@
 """Forks: what a forked child must not inherit, remade before it is used.
 
-A lock that another thread held at the fork stays locked in the child for ever, threads do not come
+A lock that another thread held at the fork stays locked in the child forever, threads do not come
 along, and an open SQLite connection must not be carried over at all. `os.fork` tells us; a fork
 made in C (uWSGI) does not, so what is watched also compares process numbers when it is used.
 """

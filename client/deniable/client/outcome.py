@@ -1,4 +1,4 @@
-"""What became of one call of `answer`, in a word for programs and a sentence for people."""
+"""What became of one call of `answer`: a word for programs and a sentence for people."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,12 +20,12 @@ class Outcome:
     """Holds no answer and no report, so it may be logged.
 
     queued            a report is on disk, and will be sent
-    already-answered  this install has spent its answer for this survey and round
-    budget-spent      the app's caps over all surveys leave too little for this one
-    refused           the survey is not signed by a trusted key, or asks more than the policy allows
-    no-survey         the server lists no survey of that name or id
+    already-answered  this install has already answered this survey in this round
+    budget-spent      too little is left of the app's caps over all surveys
+    refused           no trusted key signed the survey, or it asks for more than the policy allows
+    no-survey         the server lists no survey with that name or id
     closed            the survey is not open today, or was closed by its owner
-    no-consent        consent was not given, or the environment says no
+    no-consent        consent was not given, or the environment overrules it
     unavailable       the survey could not be fetched, or the state on disk cannot be used
     """
 

@@ -1,4 +1,4 @@
-"""The app's own limits: whose surveys it answers, and the most ε that it will ever spend.
+"""The app's own limits: whose surveys it answers, and the largest budget (ε) it will ever spend.
 
 It ships with the app's code. A survey may ask for less, never for more, and a server cannot
 change it.
@@ -21,12 +21,12 @@ _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 @dataclass(frozen=True)
 class Policy:
     """keys                      raw Ed25519 public keys in hex; only what they signed is answered
-    max_epsilon_per_round     the most that one survey may ask in one round
+    max_epsilon_per_round     the most that one survey may ask for in one round
     max_epsilon               the most that this install ever spends, over all surveys and rounds
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
-    surveys                   ids, where the app answers those surveys and no other: the only
-                              protection from a server that shows people different surveys
+    surveys                   ids, if the app answers only those surveys: the only protection
+                              against a server that shows different people different surveys
     """
 
     keys: Collection[str]
@@ -63,7 +63,7 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with what is trusted: a cached verdict is none for another policy."""
+        """Changes with what is trusted: a list judged by one policy is none for another."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deniable.client.consent import is_given, switched_off
+from deniable.client.consent import Consent
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
-from deniable.client.state.history import Entry, entries
+from deniable.client.state.history import HistoryEntry, entries
 from deniable.client.state.ledger import Ledger, read_ledger
 from deniable.shared.privacy.epsilon import decimal_text
 
-VERDICTS = {
-    "waiting": "waits to be sent",
+DELIVERIES = {
+    "waiting": "waiting to be sent",
     "accepted": "sent, and the server took it",
     "refused": "sent, and the server refused it",
     "given-up": "not sent",
@@ -25,52 +25,64 @@ VERDICTS = {
 
 
 @dataclass(frozen=True)
-class Record:
+class Summary:
     consent: bool = False
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[HistoryEntry, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     dropped: int = 0
 
 
-def read_record(folder: str | os.PathLike[str]) -> Record:
+def read_summary(folder: str | os.PathLike[str]) -> Summary:
     state = State(folder)
     if not state.begun:
-        return Record()
+        return Summary()
     with state.transaction() as db:
-        given = is_given(db) and not switched_off()
-        return Record(given, tuple(entries(db)), read_ledger(db), outbox.dropped(db))
+        given = Consent().obstacle(db) is None
+        return Summary(given, tuple(entries(db)), read_ledger(db), outbox.dropped(db))
 
 
-def as_json(record: Record) -> dict[str, Any]:  # Any: a JSON document
-    spent = record.ledger.questions
+def as_json(summary: Summary) -> dict[str, Any]:  # Any: a JSON document
+    spent = summary.ledger.questions
     return {
-        "consent": record.consent,
-        "reports": [asdict(entry) for entry in record.entries],
-        "dropped": record.dropped,
+        "consent": summary.consent,
+        "reports": [_entry(entry) for entry in summary.entries],
+        "dropped": summary.dropped,
         "spent": {
-            "epsilon": decimal_text(record.ledger.total),
+            "epsilon": decimal_text(summary.ledger.total),
             "questions": {name: decimal_text(cost) for name, cost in sorted(spent.items())},
         },
     }
 
 
-def as_text(record: Record) -> Iterator[str]:
-    yield f"Consent: {'given' if record.consent else 'not given; nothing is recorded or sent'}."
-    if not record.entries:
-        yield "No report is on record: nothing was sent, or the record was erased."
-    for entry in record.entries:
+def _entry(entry: HistoryEntry) -> dict[str, Any]:
+    return {
+        "survey": entry.survey,
+        "name": entry.name,
+        "round": entry.round,
+        "day": entry.day,
+        "said": [asdict(each) for each in entry.symbols],
+        "verdict": entry.delivery,
+        "detail": entry.detail,
+    }
+
+
+def as_text(summary: Summary) -> Iterator[str]:
+    yield f"Consent: {'given' if summary.consent else 'not given; nothing is stored or sent'}."
+    if not summary.entries:
+        yield "There is no report to show: none was made, or the history was erased."
+    for entry in summary.entries:
         yield from _entry_lines(entry)
-    if record.dropped:
-        yield f"\n{record.dropped} reports were dropped because too many were waiting."
-    if record.ledger.questions:
-        yield from _spent_lines(record.ledger)
+    if summary.dropped:
+        yield f"\n{summary.dropped} reports were dropped because too many were waiting."
+    if summary.ledger.questions:
+        yield from _spent_lines(summary.ledger)
 
 
-def _entry_lines(entry: Entry) -> Iterator[str]:
-    fate = VERDICTS.get(entry.verdict, entry.verdict)
+def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
+    delivery = DELIVERIES.get(entry.delivery, entry.delivery)
     reason = f" ({entry.detail})" if entry.detail else ""
-    yield f"\n{entry.day}  {entry.name}, round {entry.round}: {fate}{reason}"
-    for part in entry.said:
+    yield f"\n{entry.day}  {entry.name}, round {entry.round}: {delivery}{reason}"
+    for part in entry.symbols:
         yield f"    {part.question}: says {part.says}; {part.odds} (ε {part.epsilon})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from deniable.client.net.transport import Reply
 
@@ -13,21 +14,21 @@ MOST_RETRY_AFTER = 3600.0
 
 
 @dataclass(frozen=True)
-class Fate:
-    """`verdict` is None where it is worth sending again, not before `pause` seconds."""
+class DeliveryResult:
+    """`settled` is None where it is worth sending again, not before `pause` seconds."""
 
-    verdict: str | None
+    settled: Literal["accepted", "refused"] | None
     detail: str = ""
     pause: float = 0.0
 
 
-def fate_of(reply: Reply) -> Fate:
+def delivery_result(reply: Reply) -> DeliveryResult:
     """Only a reply that speaks of the envelope settles it: a hotel's login page does not."""
     if reply.status == 200:
         return _taken_or_refused(reply.body)
     if reply.status in FINAL:
-        return Fate("refused", f"status {reply.status}")
-    return Fate(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
+        return DeliveryResult("refused", f"status {reply.status}")
+    return DeliveryResult(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
 
 
 def retry_after_seconds(text: str | None) -> float:
@@ -46,8 +47,8 @@ def retry_after_seconds(text: str | None) -> float:
     return min(max(seconds, 0.0), MOST_RETRY_AFTER)
 
 
-def _taken_or_refused(body: bytes) -> Fate:
-    unreadable = Fate(None, "a reply that does not speak of the envelope")
+def _taken_or_refused(body: bytes) -> DeliveryResult:
+    unreadable = DeliveryResult(None, "a reply that does not speak of the envelope")
     try:
         table = json.loads(body)
         taken, refused = _whole(table["accepted"]) + _whole(table["duplicates"]), table["refused"]
@@ -55,10 +56,10 @@ def _taken_or_refused(body: bytes) -> Fate:
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return unreadable
     if code == "early":  # our clock is ahead of the server's: that passes
-        return Fate(None, code)
+        return DeliveryResult(None, code)
     if code:
-        return Fate("refused", code)
-    return Fate("accepted") if taken > 0 else unreadable
+        return DeliveryResult("refused", code)
+    return DeliveryResult("accepted") if taken > 0 else unreadable
 
 
 def _whole(number: object) -> int:

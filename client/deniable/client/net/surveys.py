@@ -8,21 +8,21 @@ that is checked again for what comes from disk.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.consent import is_given
+from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
-from deniable.client.net.listing import Listed, from_row, read_list
+from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state.connection import State, read_setting, write_setting
+from deniable.client.state import Transaction
+from deniable.client.state.connection import State
+from deniable.client.state.surveys import KeptList, ListedSurvey, keep_list, kept_list
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
@@ -41,33 +41,56 @@ class Found:
     survey: Survey
 
 
+@dataclass(frozen=True)
+class Seen:
+    """The list on disk, and how many fetches had ended well in this process when it was read."""
+
+    kept: KeptList
+    fetches: int
+
+
 class Surveys(ForkAware):
     def __init__(
-        self, state: State, policy: Policy, transport: Transport, now: Callable[[], datetime]
+        self,
+        state: State,
+        policy: Policy,
+        transport: Transport,
+        consent: Consent,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
-        self._state, self._policy, self._transport, self._now = state, policy, transport, now
+        self._state, self._policy, self._transport = state, policy, transport
+        self._consent, self._now, self._monotonic = consent, now, monotonic
         self._verified: dict[str, Survey] = {}
         super().__init__()
 
     def remake(self) -> None:
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
-        self._in_vain, self._pause_until = 0, 0.0
+        self._fetches = self._in_vain = 0
+        self._pause_until = 0.0
 
-    def find(self, wanted: str, today: date) -> Found | Outcome:
-        """The newest open survey of this name, or the one of this id; else why there is none."""
+    def seen(self, db: Transaction) -> Seen:
+        fetches = self._fetches  # before the list is read, or a fetch in between would be missed
+        return Seen(kept_list(db, self._policy.fingerprint), fetches)
+
+    def find(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
+        """The newest open survey of this name, or the one of this id; else why there is none.
+
+        If the list that the caller has seen on disk does not do, a new one is fetched.
+        """
         self.same_process()
-        listed, fresh = self._kept()
-        choice = self._choose(listed, wanted, today)
+        choice, fresh = self._choose(seen.kept, wanted, today)
         if fresh and isinstance(choice, Found):
             return choice
-        if self._fetch():
-            listed, fresh = self._kept()
-            choice = self._choose(listed, wanted, today)
+        if self._fetch(seen):
+            with self._state.transaction() as db:
+                seen = self.seen(db)
+            choice, fresh = self._choose(seen.kept, wanted, today)
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
-                "unavailable", "the server's surveys could not be fetched; ask again later"
+                "unavailable", "the list of surveys could not be fetched; try again later"
             )
         return choice
 
@@ -76,14 +99,22 @@ class Surveys(ForkAware):
 
     # Choosing
 
-    def _choose(self, listed: list[Listed], wanted: str, today: date) -> Found | Outcome:
-        meant = [each for each in listed if wanted in (each.id, each.name)]
+    def _choose(self, kept: KeptList, wanted: str, today: date) -> tuple[Found | Outcome, bool]:
+        """The choice from this list, and whether the list is fresh."""
+        meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
+        return self._newest(meant, wanted, today), kept.is_fresh(self._now(), FRESH_SECONDS)
+
+    def _newest(self, meant: list[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
         if not meant:
-            return Outcome("no-survey", f"the server lists no survey {wanted!r}")
+            return Outcome(
+                "no-survey", f"the server lists no survey with the name or id {wanted!r}"
+            )
         sound = [(each, survey) for each in meant if (survey := self._verify(each))]
         if not sound:
             return Outcome(
-                "refused", meant[-1].problem or "the survey on disk was changed", meant[-1].id
+                "refused",
+                meant[-1].problem or "the copy of the survey on disk was changed",
+                meant[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
         entry, survey = max(answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position))
@@ -96,45 +127,31 @@ class Surveys(ForkAware):
         )
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
-    def _verify(self, listed: Listed) -> Survey | None:
-        """Once in each process, as the policy does not change; None: a survey not to answer."""
+    def _verify(self, listed: ListedSurvey) -> Survey | None:
+        """Memoized in each process, as the policy does not change; None: a survey not to answer."""
         if listed.document is None:
             return None
         if listed.id not in self._verified:
             try:
-                self._verified[listed.id] = listed.verified(self._policy)
+                self._verified[listed.id] = verified(listed, self._policy)
             except DeniableError:
                 return None  # it is not as it was verified: fetched again
         return self._verified[listed.id]
 
-    # Keeping
-
-    def _kept(self) -> tuple[list[Listed], bool]:
-        """The list on disk, and whether it is fresh. One made for another policy counts as none."""
+    def _keep(self, listed: Sequence[ListedSurvey]) -> None:
         with self._state.transaction() as db:
-            when, _, policy = (read_setting(db, "fetched") or "").partition(" ")
-            if policy != self._policy.fingerprint:
-                return [], False
-            rows = db.execute("SELECT * FROM surveys ORDER BY listed").fetchall()
-        try:
-            age = self._now().timestamp() - int(when)
-            return [from_row(row) for row in rows], 0 <= age < FRESH_SECONDS
-        except ValueError:  # it is only a copy: fetched again
-            return [], False
-
-    def _keep(self, listed: list[Listed]) -> None:
-        with self._state.transaction() as db:
-            if is_given(db):
-                _replace(db, listed)
-                when = int(self._now().timestamp())
-                write_setting(db, "fetched", f"{when} {self._policy.fingerprint}")
+            if self._consent.is_given(db):
+                keep_list(db, listed, self._policy.fingerprint, self._now())
 
     # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
 
-    def _fetch(self) -> bool:
+    def _fetch(self, seen: Seen) -> bool:
+        """Whether there is a list on disk that the caller has not seen."""
         _load_libraries()
         with self._lock:
-            if time.monotonic() < self._pause_until:
+            if self._fetches > seen.fetches:
+                return True  # by another thread, meanwhile
+            if self._monotonic() < self._pause_until:
                 return False
             if self._flight is None or self._flight.done.is_set():
                 self._flight = _Flight()
@@ -153,6 +170,8 @@ class Surveys(ForkAware):
             reply = self._transport.request("GET", "/v1/surveys", None, None, FETCH_SECONDS)
             listed = read_list(reply, self._policy)
             self._keep(listed)
+            with self._lock:
+                self._fetches += 1
             flight.well = True
         except (Unreachable, StoreUnusable):
             pass
@@ -160,14 +179,14 @@ class Surveys(ForkAware):
             flight.done.set()
 
     def _pace(self, helped: bool) -> None:
-        """Asking in vain again and again gets slower: at once, then after 2, 4, 8 ... seconds."""
+        """Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds."""
         with self._lock:
             self._in_vain = 0 if helped else self._in_vain + 1
             pause = (
                 min(LONGEST_PAUSE, 2.0 ** min(self._in_vain - 1, 20)) if self._in_vain > 1 else 0
             )
-            if time.monotonic() >= self._pause_until:
-                self._pause_until = time.monotonic() + pause
+            if self._monotonic() >= self._pause_until:
+                self._pause_until = self._monotonic() + pause
 
 
 def _load_libraries() -> None:
@@ -181,9 +200,3 @@ class _Flight:
 
     def __init__(self) -> None:
         self.done, self.well = threading.Event(), False
-
-
-def _replace(db: sqlite3.Connection, listed: list[Listed]) -> None:
-    db.execute("DELETE FROM surveys")
-    for each in listed:
-        db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?)", each.row())

@@ -1,26 +1,25 @@
 """The uploader: one background thread that sends what waits, one envelope in each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
-or a quiet day finds no idle thread. What fails is tried again after a random pause that doubles,
-and never before the server's Retry-After. The network never holds the database.
+or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
+never before the server's Retry-After. An envelope is the same bytes on every retry, so sending is
+idempotent: the server deduplicates by id. The network never holds the database.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import datetime
-from random import SystemRandom
 
-from deniable.client.consent import Withdrawal, is_given, switched_off
+from deniable.client.consent import Consent
 from deniable.client.forking import ForkAware
-from deniable.client.net.delivery import Fate, fate_of
+from deniable.client.net.backoff import Backoff
+from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
-from deniable.client.state.keys import destroy_keys
-from deniable.client.state.outbox import Waiting
+from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.errors import StoreUnusable
 
 SEND_SECONDS = 10.0
@@ -32,19 +31,20 @@ class Uploader(ForkAware):
         self,
         state: State,
         transport: Transport,
-        withdrawn: Withdrawal,
+        consent: Consent,
         now: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
         self._state, self._transport, self._now = state, transport, now
-        self._withdrawn = withdrawn
+        self._consent, self._monotonic = consent, monotonic
         super().__init__()
 
     def remake(self) -> None:
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._stopping = False
-        self._events = self._failures = 0
-        self._pause_until = self._not_before = 0.0
+        self._events = 0
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._monotonic)
 
     def wake(self) -> None:
         """There is something to send. After a failure, the pause goes on."""
@@ -54,9 +54,9 @@ class Uploader(ForkAware):
             self._start()
 
     def flush(self, timeout: float) -> int:
-        """Send what waits now, at once unless the server asked for a pause; answers what's left."""
+        """Send what waits now, at once unless the server asked for a pause; returns what's left."""
         self.same_process()
-        deadline = time.monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
+        deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction() as db:
             fence = outbox.newest(db)
         if fence:
@@ -66,11 +66,11 @@ class Uploader(ForkAware):
                 seen = self._events
             left = self._left(fence)
             with self._change:
-                rest = deadline - time.monotonic()
-                idle = self._thread is None or self._pause_until > deadline
+                rest = deadline - self._monotonic()
+                idle = self._thread is None or self._backoff.until > deadline
                 if left == 0 or rest <= 0 or (idle and self._events == seen):
                     return left
-                while self._events == seen and self._change.wait(deadline - time.monotonic()):
+                while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
 
     def stop(self, timeout: float) -> None:
@@ -99,7 +99,7 @@ class Uploader(ForkAware):
     def _hurry(self) -> None:
         with self._change:
             self._woken = True
-            self._pause_until = self._not_before
+            self._backoff.hurry()
             self._start()
 
     def _run(self) -> None:
@@ -120,7 +120,7 @@ class Uploader(ForkAware):
     def _turn(self) -> bool:
         """Wait until it is time to send; False when there is nothing more to do."""
         with self._change:
-            while not self._stopping and (rest := self._pause_until - time.monotonic()) > 0:
+            while not self._stopping and (rest := self._backoff.rest) > 0:
                 self._change.wait(rest)
             if self._stopping or not self._woken:
                 self._thread, self._stopping = None, False
@@ -130,55 +130,48 @@ class Uploader(ForkAware):
             self._woken = False
             return True
 
-    def _note(self, fate: Fate | None) -> None:
+    def _note(self, result: DeliveryResult | None) -> None:
         with self._change:
             self._events += 1
-            self._woken = self._woken or fate is not None
-            if fate is not None and fate.verdict is None:
-                self._failures += 1
-                self._not_before = time.monotonic() + fate.pause
-                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 20))
-                jitter = SystemRandom().uniform(0, longest)
-                self._pause_until = time.monotonic() + max(fate.pause, jitter)
+            self._woken = self._woken or result is not None
+            if result is not None and result.settled is None:
+                self._backoff.fail(result.pause)
             else:
-                self._failures, self._not_before, self._pause_until = 0, 0.0, 0.0
+                self._backoff.reset()
             self._change.notify_all()
 
     # One envelope
 
-    def _send_one(self) -> Fate | None:
-        """The fate of the oldest envelope; None where there is none that may be sent."""
+    def _send_one(self) -> DeliveryResult | None:
+        """What became of the oldest envelope; None where there is none that may be sent."""
         try:
             first = self._oldest()
             if first is None:
                 return None
-            fate = self._fate(first)
-            if fate.verdict is not None:
+            result = self._send(first)
+            if result.settled is not None:
                 with self._state.transaction() as db:
-                    outbox.finish(db, first, fate.verdict, fate.detail)
-            return fate
+                    outbox.finish(db, first, result.settled, result.detail)
+            return result
         except StoreUnusable:
-            return Fate(None, "the state cannot be used")
+            return DeliveryResult(None, "the state cannot be used")
 
-    def _oldest(self) -> Waiting | None:
+    def _oldest(self) -> QueuedEnvelope | None:
         with self._state.transaction() as db:
-            now = int(self._now().timestamp())
-            outbox.give_up_late(db, now)
-            destroy_keys(db, now)
-            may = is_given(db) and not self._withdrawn.now and not switched_off()
-            return outbox.oldest(db) if may else None
+            outbox.delete_expired(db, self._now())
+            return None if self._consent.obstacle(db) else outbox.oldest(db)
 
-    def _fate(self, first: Waiting) -> Fate:
+    def _send(self, first: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
 
         try:
-            return fate_of(
+            return delivery_result(
                 self._transport.request(
-                    "POST", "/v1/envelopes", first.envelope, CONTENT_TYPE, SEND_SECONDS
+                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, SEND_SECONDS
                 )
             )
         except Unreachable as error:
-            return Fate(None, str(error))
+            return DeliveryResult(None, str(error))
 
     def _left(self, fence: int) -> int:
         with self._state.transaction() as db:

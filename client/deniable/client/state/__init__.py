@@ -1,1 +1,9 @@
-"""What is kept on the device, in one SQLite file: the only part of the client that speaks SQL."""
+"""What an install keeps on disk, in one SQLite file. Nobody else in the client speaks SQL.
+
+A function here takes the transaction that the caller has begun (`State.transaction`), so that the
+caller decides what reaches the disk together.
+"""
+
+from sqlite3 import Connection as Transaction
+
+__all__ = ["Transaction"]

@@ -3,9 +3,6 @@
 Every transaction begins IMMEDIATE: one at a time, over all threads and processes, and none lasts
 while the network is slow. Between transactions the connection is kept, and closed before a fork:
 no child finds one open. It is opened anew when another file stands in its place.
-
-The marker remembers that a ledger was begun here and holds one byte for each charge. A database
-that has vanished, or has gone back to an earlier day, is then noticed: nothing is spent again.
 """
 
 from __future__ import annotations
@@ -18,10 +15,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from deniable.client.forking import ForkAware
-from deniable.client.state.schema import APPLICATION, STATEMENTS, VERSION
+from deniable.client.state import Transaction, schema
+from deniable.client.state.ledger import count_charges
+from deniable.client.state.marker import Marker
 from deniable.shared.errors import StoreUnusable
 
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
@@ -36,7 +36,7 @@ class StateBusy(StoreUnusable):
 class State(ForkAware):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().absolute()
-        self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
+        self.database, self.marker = self.folder / DATABASE, Marker(self.folder / MARKER)
         self._address = f"file:{quote(str(self.database))}?mode=rw"
         self._gate, self._held = threading.Lock(), False
         self._db: sqlite3.Connection | None = None
@@ -55,11 +55,11 @@ class State(ForkAware):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever recorded here."""
-        return self.database.exists() or self.marker.exists()
+        """Whether anything was ever stored here."""
+        return self.database.exists() or self.marker.exists
 
     @contextmanager
-    def transaction(self, create: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(self, create: bool = False) -> Iterator[Transaction]:
         """All of it on disk when the block ends well, none of it otherwise."""
         with self._exclusively(), _as_unusable(self.database):
             db = self._begin(create)
@@ -75,19 +75,10 @@ class State(ForkAware):
         with suppress(StoreUnusable), self._exclusively():
             self._disconnect()
 
-    def note_charges(self, charges: int) -> None:
-        """Make the marker this long at least, once so many charges are on disk; never shorter."""
-        with suppress(OSError):  # the next transaction makes up for it
-            marker = os.open(self.marker, os.O_WRONLY)
-            try:
-                os.pwrite(marker, b".", charges - 1)
-            finally:
-                os.close(marker)
-
     def destroy(self) -> bool:
         """Delete a database that cannot be read, but never the marker: no budget comes back."""
         try:
-            self._make_marker()
+            self.marker.make()
             for suffix in ("", "-journal"):
                 Path(f"{self.database}{suffix}").unlink(missing_ok=True)
         except OSError:
@@ -119,15 +110,15 @@ class State(ForkAware):
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     raise
-            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - who waits how long is no secret
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - how long it waits is no secret
 
     def _open(self, create: bool) -> sqlite3.Connection:
-        charges = self.marker.stat().st_size if self.marker.exists() else None
+        charges = self.marker.charges
         if not self.database.exists():
             if charges is not None:
                 raise StoreUnusable(
-                    f"{self.database} has vanished, and what was spent is not known without it; "
-                    "put it back, or delete the folder to begin as a new install"
+                    f"{self.database} is missing, and without it what was spent is not known; "
+                    "put it back, or delete the folder to start as a new install"
                 )
             if not create:
                 raise StoreUnusable(f"{self.folder} holds no state yet")
@@ -168,25 +159,21 @@ class State(ForkAware):
 
     def _prepare(self, db: sqlite3.Connection, charges: int | None) -> None:
         db.execute("BEGIN IMMEDIATE")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if (
-            version == 0
-            and charges is None
-            and not db.execute("PRAGMA schema_version").fetchone()[0]
-        ):
-            _create(db)
-        elif version != VERSION or db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        version = _pragma(db, "user_version")
+        if version == 0 and charges is None and not _pragma(db, "schema_version"):
+            schema.create(db)
+        elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
-                f"{self.database} has schema {version}, and this version reads {VERSION}; "
+                f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
                 "use the version of deniable that wrote it, or a newer one"
             )
         if charges is None:
-            self._make_marker()
+            self.marker.make()
         self._check_whole(db, charges or 0)
 
     def _check_whole(self, db: sqlite3.Connection, charges: int) -> None:
         if not self._checked:
-            if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            if _pragma(db, "integrity_check(1)") != "ok":
                 raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
             self._checked = True
         kept = count_charges(db)
@@ -195,21 +182,13 @@ class State(ForkAware):
                 f"{self.database} is older than the charges made with it; restore the newer one"
             )
         if kept > charges:  # a crash, or a lost marker, has left some out
-            self.note_charges(kept)
+            self.marker.note(kept)
 
     def _make_file(self) -> None:
         if not self.folder.is_dir():
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
-
-    def _make_marker(self) -> None:
-        marker = os.open(self.marker, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.fsync(marker)
-        os.close(marker)
-        folder = os.open(self.folder, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
 
     # Forks: a fork waits for the transaction under way
 
@@ -225,24 +204,8 @@ class State(ForkAware):
             self._gate.release()
 
 
-def count_charges(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM charges").fetchone()[0])
-
-
-def read_setting(db: sqlite3.Connection, name: str) -> str | None:
-    row = db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def write_setting(db: sqlite3.Connection, name: str, value: str) -> None:
-    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
-
-
-def _create(db: sqlite3.Connection) -> None:
-    for statement in STATEMENTS:
-        db.execute(statement)
-    db.execute(f"PRAGMA application_id = {APPLICATION}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
+def _pragma(db: sqlite3.Connection, name: str) -> Any:  # Any: SQLite's kinds of value
+    return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 @contextmanager

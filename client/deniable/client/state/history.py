@@ -1,4 +1,4 @@
-"""The record of what left this device, for the person whose device it is.
+"""The history of what left this device, for the person whose device it is.
 
 It holds reports, which are randomized, and never an answer. The day is kept, not the hour.
 """
@@ -6,17 +6,23 @@ It holds reports, which are randomized, and never an answer. The day is kept, no
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import date
+from typing import TYPE_CHECKING, Literal
+
+from deniable.client.state import Transaction
+
+if TYPE_CHECKING:
+    from deniable.shared.survey.questions import Question
 
 MOST_KEPT = 1_000
+MOST_TEXT = 200  # characters of what one symbol says
+Delivery = Literal["waiting", "accepted", "refused", "given-up", "dropped", "withdrawn"]
 
 
 @dataclass(frozen=True)
-class Said:
-    """About one question of one report."""
+class ReportedSymbol:
+    """What a report says about one question, in words. Its fields are keys on disk and in JSON."""
 
     question: str
     epsilon: str
@@ -25,52 +31,62 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
+    """One report. `symbols` and `delivery` are the columns `said` and `verdict`."""
+
     survey: str
     name: str
     round: int
     day: str
-    said: tuple[Said, ...]
-    verdict: str
-    detail: str
+    symbols: tuple[ReportedSymbol, ...]
+    delivery: Delivery = "waiting"
+    detail: str = ""
 
 
-def record(
-    db: sqlite3.Connection, survey: str, name: str, round_: int, day: date, said: Sequence[Said]
-) -> None:
-    """A report that now waits to be sent. The oldest records make room."""
-    text = json.dumps([asdict(each) for each in said], ensure_ascii=False)
+def reported(questions: Iterable[Question], symbols: Iterable[int]) -> tuple[ReportedSymbol, ...]:
+    """What a report says, question by question, and how far that can be believed."""
+    pairs = zip(questions, symbols, strict=True)
+    return tuple(_reported(question, symbol) for question, symbol in pairs)
+
+
+def _reported(question: Question, symbol: int) -> ReportedSymbol:
+    text, odds = question.describe(symbol), question.mechanism.explain(symbol)
+    says = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+    return ReportedSymbol(question.name, str(question.epsilon), says, odds)
+
+
+def add(db: Transaction, entry: HistoryEntry) -> None:
+    """A report that is queued now. The oldest entries make room."""
+    said = json.dumps([asdict(each) for each in entry.symbols], ensure_ascii=False)
     db.execute(
         "INSERT OR REPLACE INTO history (survey, name, round, day, said, verdict, detail)"
-        " VALUES (?, ?, ?, ?, ?, 'waiting', '')",
-        (survey, name, round_, day.isoformat(), text),
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (entry.survey, entry.name, entry.round, entry.day, said, entry.delivery, entry.detail),
     )
     db.execute(
         "DELETE FROM history WHERE number <= (SELECT max(number) FROM history) - ?", (MOST_KEPT,)
     )
 
 
-def settle(
-    db: sqlite3.Connection, survey: str, round_: int, verdict: str, detail: str = ""
-) -> None:
+def settle(db: Transaction, survey: str, round_: int, delivery: Delivery, detail: str = "") -> None:
     """What became of a report. What the server said once is not overwritten."""
     db.execute(
         "UPDATE history SET verdict = ?, detail = ?"
         " WHERE survey = ? AND round = ? AND verdict NOT IN ('accepted', 'refused')",
-        (verdict, detail, survey, round_),
+        (delivery, detail, survey, round_),
     )
 
 
-def entries(db: sqlite3.Connection) -> list[Entry]:
+def entries(db: Transaction) -> list[HistoryEntry]:
     """Oldest first."""
     rows = db.execute(
         "SELECT survey, name, round, day, said, verdict, detail FROM history ORDER BY number"
     )
     return [
-        Entry(survey, name, round_, day, _said(text), verdict, detail)
-        for survey, name, round_, day, text, verdict, detail in rows
+        HistoryEntry(survey, name, round_, day, _symbols(said), delivery, detail)
+        for survey, name, round_, day, said, delivery, detail in rows
     ]
 
 
-def _said(text: str) -> tuple[Said, ...]:
-    return tuple(Said(**each) for each in json.loads(text))
+def _symbols(said: str) -> tuple[ReportedSymbol, ...]:
+    return tuple(ReportedSymbol(**each) for each in json.loads(said))

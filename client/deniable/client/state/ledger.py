@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deniable.client.policy import Policy
+from deniable.client.state import Transaction
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.epsilon import decimal_text
 
@@ -27,6 +27,10 @@ class Ledger:
     answered: frozenset[tuple[str, int]] = frozenset()
     questions: Mapping[str, int] = field(default_factory=dict)  # billionths by question name
     seal: str = ""
+
+    @property
+    def charges(self) -> int:
+        return len(self.answered)
 
     @property
     def total(self) -> int:
@@ -45,7 +49,7 @@ class Ledger:
         return None
 
 
-def read_ledger(db: sqlite3.Connection) -> Ledger:
+def read_ledger(db: Transaction) -> Ledger:
     """The whole ledger, or StoreUnusable if any of it is not as it was written."""
     answered, questions, seal = set(), Counter[str](), ""
     rows = db.execute("SELECT number, survey, round, costs, seal FROM charges ORDER BY number")
@@ -53,23 +57,29 @@ def read_ledger(db: sqlite3.Connection) -> Ledger:
         seal = _seal(seal, survey, round_number, costs)
         if sealed != seal or number != position:
             raise StoreUnusable(
-                "the ledger was changed from outside, so what is spent is not known"
+                "the ledger was changed from outside, so what was spent is not known"
             )
         questions.update(json.loads(costs))
         answered.add((survey, round_number))
     return Ledger(frozenset(answered), dict(questions), seal)
 
 
+def count_charges(db: Transaction) -> int:
+    """Without reading them, so that every transaction can afford it."""
+    return int(db.execute("SELECT count(*) FROM charges").fetchone()[0])
+
+
 def write_charge(
-    db: sqlite3.Connection, ledger: Ledger, survey: str, round_number: int, costs: Mapping[str, int]
-) -> None:
-    """One more row. On disk only when the transaction has ended."""
+    db: Transaction, ledger: Ledger, survey: str, round_number: int, costs: Mapping[str, int]
+) -> int:
+    """One more row; returns how many there are now. On disk only when the transaction has ended."""
     text = json.dumps(dict(costs))
     seal = _seal(ledger.seal, survey, round_number, text)
     db.execute(
         "INSERT INTO charges VALUES (?, ?, ?, ?, ?)",
-        (len(ledger.answered) + 1, survey, round_number, text, seal),
+        (ledger.charges + 1, survey, round_number, text, seal),
     )
+    return ledger.charges + 1
 
 
 def _seal(before: str, survey: str, round_number: int, costs: str) -> str:
@@ -77,8 +87,8 @@ def _seal(before: str, survey: str, round_number: int, costs: str) -> str:
     return hashlib.sha256(row.encode()).hexdigest()
 
 
-def _sentence(who: str, spent: int, asked: int, cap: int) -> str:
+def _sentence(spender: str, spent: int, asked: int, cap: int) -> str:
     return (
-        f"{who} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app allows, "
-        f"and this survey asks {decimal_text(asked)}; nothing was recorded"
+        f"{spender} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app "
+        f"allows, and this survey asks for {decimal_text(asked)} more; nothing was charged"
     )

@@ -1,0 +1,43 @@
+"""The marker: a file beside the database that remembers how many charges were made with it.
+
+It holds one byte for each charge. A database that has vanished, or has gone back to an earlier day,
+is then noticed: nothing is spent again. It is never made shorter, and never deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+class Marker:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def charges(self) -> int | None:
+        """How many charges were noted; None where no ledger was ever begun."""
+        return self.path.stat().st_size if self.exists else None
+
+    def make(self) -> None:
+        """On disk when this returns, and so is its name in the folder."""
+        marker = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.fsync(marker)
+        os.close(marker)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    def note(self, charges: int) -> None:
+        """Make it this long at least, once so many charges are on disk."""
+        with suppress(OSError):  # the next transaction makes up for it
+            marker = os.open(self.path, os.O_WRONLY)
+            try:
+                os.pwrite(marker, b".", charges - 1)
+            finally:
+                os.close(marker)

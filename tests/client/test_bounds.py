@@ -1,0 +1,223 @@
+"""The client's bounds: what they are, and that each of them holds at its last unit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.client import client as client_module
+from deniable.client.net import delivery, listing, surveys, transport, uploader
+from deniable.client.net.delivery import DeliveryResult, delivery_result
+from deniable.client.net.listing import read_list
+from deniable.client.net.transport import HttpTransport, Reply, Unreachable
+from deniable.client.state import history, outbox
+from deniable.client.state.connection import State
+from deniable.client.state.history import HistoryEntry, ReportedSymbol
+from deniable.shared.survey.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry
+
+POLICY = Policy(keys=[public_hex(KEY)])
+
+BOUNDS = {
+    "waiting envelopes": (outbox.MOST_WAITING, 500),
+    "entries of the history": (history.MOST_KEPT, 1_000),
+    "listed surveys": (listing.MOST_LISTED, 1_000),
+    "bytes of a reply": (transport.MOST_REPLY_BYTES, 4 * 2**20),
+    "seconds of a Retry-After": (delivery.MOST_RETRY_AFTER, 3600.0),
+    "seconds between vain fetches": (surveys.LONGEST_PAUSE, 300.0),
+    "seconds that a list is fresh": (surveys.FRESH_SECONDS, 3600),
+    "seconds of one delivery": (uploader.SEND_SECONDS, 10.0),
+    "seconds of close": (client_module.CLOSE_SECONDS, 1.0),
+    "seconds at the exit": (client_module.EXIT_SECONDS, 2.0),
+    "bytes of a survey's key": (outbox.KEY_BYTES, 32),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_is_what_the_readme_says(name: str) -> None:
+    actual, said = BOUNDS[name]
+    assert actual == said
+
+
+# The history
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path / "state")
+
+
+def report(number: int) -> HistoryEntry:
+    said = (ReportedSymbol("crashed", "0.5", "yes", "the odds"),)
+    return HistoryEntry("5a" * 32, "app-health", number, "2026-12-10", said)
+
+
+def test_the_history_keeps_the_newest_entries(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MOST_KEPT", 3)
+    with state.transaction(create=True) as db:
+        for number in range(3):
+            history.add(db, report(number))
+        assert history.entries(db) == [report(number) for number in range(3)]
+        history.add(db, report(3))
+        assert history.entries(db) == [report(number) for number in range(1, 4)]
+
+
+@pytest.mark.parametrize("final", ["accepted", "refused"])
+@pytest.mark.parametrize("later", ["accepted", "refused", "given-up", "dropped", "withdrawn"])
+def test_what_the_server_said_is_not_overwritten(
+    state: State, final: history.Delivery, later: history.Delivery
+) -> None:
+    with state.transaction(create=True) as db:
+        history.add(db, report(1))
+        history.settle(db, report(1).survey, 1, final, "the first word")
+        history.settle(db, report(1).survey, 1, later, "another")
+        (told,) = history.entries(db)
+    assert (told.delivery, told.detail) == (final, "the first word")
+
+
+def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> None:
+    """It was on its way when consent was withdrawn. Other reports are not touched."""
+    with state.transaction(create=True) as db:
+        for number in (1, 2):
+            history.add(db, report(number))
+        history.settle(db, report(1).survey, 1, "withdrawn")
+        history.settle(db, report(1).survey, 1, "accepted")
+        assert [each.delivery for each in history.entries(db)] == ["accepted", "waiting"]
+
+
+# Replies
+
+
+def test_a_reply_of_the_most_bytes_is_read_whole(script: Script) -> None:
+    script.list_reply = Answer(body=b" " * (4 * 2**20))
+    assert len(fetched(script).body) == 4 * 2**20
+    script.list_reply = Answer(body=b" " * (4 * 2**20 + 1))
+    with pytest.raises(Unreachable):
+        fetched(script)
+
+
+def fetched(script: Script) -> Reply:
+    return HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 60.0)
+
+
+def test_only_what_cannot_get_better_is_final() -> None:
+    """Every other status is tried again, whatever its body says."""
+    body = b'{"accepted": 1, "duplicates": 0, "refused": []}'
+    settled = {status: delivery_result(Reply(status, body)).settled for status in range(100, 600)}
+    final = {400, 405, 406, 410, 411, 413, 414, 415, 422, 431}
+    assert {status for status, what in settled.items() if what == "refused"} == final
+    assert {status for status, what in settled.items() if what == "accepted"} == {200}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "duplicates", "settled"),
+    [(1, 0, "accepted"), (0, 1, "accepted"), (0, 0, None), (-1, 0, None), (True, 0, None),
+     (1, True, None), (1.0, 0, None), (0, None, None)],
+)  # fmt: skip
+def test_counts_are_whole_numbers_above_nothing(
+    accepted: Any, duplicates: Any, settled: str | None
+) -> None:
+    body = {"accepted": accepted, "duplicates": duplicates, "refused": []}
+    assert delivery_result(Reply(200, json.dumps(body).encode())).settled == settled
+
+
+def test_a_server_s_code_is_cut_short() -> None:
+    """It is shown to a person, and kept on disk."""
+    body = {"accepted": 0, "duplicates": 0, "refused": [{"code": "x" * 100_000}]}
+    result = delivery_result(Reply(200, json.dumps(body).encode()))
+    assert result == DeliveryResult("refused", "x" * 64)
+
+
+# The list of surveys
+
+
+def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_LISTED", 2)
+    entries = [entry(document(f"s{number}")) for number in range(3)]
+    reply = Reply(200, json.dumps({"surveys": entries}).encode())
+    assert [each.name for each in read_list(reply, POLICY)] == ["s0", "s1"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id": "AB" * 32}, {"id": "ab" * 31}, {"id": "ab" * 33}, {"state": "Open"}, {"key": 7}],
+)
+def test_an_entry_that_is_none_is_left_out(change: dict[str, Any]) -> None:
+    entries = [entry(document("good")), entry(document("bad")) | change]
+    reply = Reply(200, json.dumps({"surveys": entries}).encode())
+    assert [each.name for each in read_list(reply, POLICY)] == ["good"]
+
+
+def test_a_survey_not_to_answer_is_kept_without_its_document() -> None:
+    entries = [entry(document("x" * 64), key=OTHER_KEY)]
+    (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
+    assert (listed.name, listed.document, listed.signature, listed.key) == ("x" * 64, None, "", "")
+    assert "not a trusted key" in (listed.problem or "")
+
+
+def test_fetching_in_vain_slows_down_to_five_minutes(
+    script: Script, client_of: MakeClient, ticks: Ticks
+) -> None:
+    client = client_of(monotonic=ticks)
+
+    def fetches() -> int:
+        client.answer("gone")
+        return len(script.gets)
+
+    assert [fetches(), fetches()] == [1, 2], "the first two at once"
+    for number, pause in enumerate([2, 4, 8, 16, 32, 64, 128, 256, 300, 300], 3):
+        assert client._surveys._pause_until == ticks.seconds + pause
+        ticks.seconds += pause
+        assert fetches() == number
+    ticks.seconds += 299.5
+    assert fetches() == 12
+    script.publish(document())
+    ticks.seconds += 0.5
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert [fetches(), fetches()] == [14, 15], "what helps ends the pauses"
+
+
+# The end of the process
+
+
+def test_all_clients_together_have_two_seconds_at_the_exit(
+    ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a child leaves to its parent what the parent queued."""
+    given = list[tuple[str, float]]()
+
+    class Queued:
+        def __init__(self, name: str, lasting: float) -> None:
+            self.name, self.lasting = name, lasting
+
+        def flush(self, timeout: float) -> int:
+            given.append((self.name, timeout))
+            ticks.seconds += self.lasting
+            return 0
+
+    clients: list[Any] = [Queued("one", 1.5), Queued("two", 0.5), Queued("three", 1.0)]
+    monkeypatch.setattr(client_module, "_queued_in", dict.fromkeys(clients, -1))
+    client_module._exit_hook(ticks)
+    assert given == []
+    for client in clients:
+        client_module._register_exit_hook(client)
+    client_module._exit_hook(ticks)
+    assert given == [("one", 2.0), ("two", 0.5)]
+
+
+def test_a_client_closed_by_hand_is_not_flushed_at_the_exit(
+    script: Script, client_of: MakeClient
+) -> None:
+    script.publish(document())
+    client: Client = client_of()
+    client.answer("app-health", crashed=True, minutes=3, browser="safari")
+    assert client in client_module._queued_in
+    client.close()
+    assert client not in client_module._queued_in
