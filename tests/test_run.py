@@ -1,6 +1,7 @@
 """./run: it helps, explains and refuses without making .venv; and installs only what is locked."""
 
 import ast
+import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any  # the names of a program that is run, not imported
 
 import pytest
+
+from tests.eventually import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_THAT_GETS_A_SENTENCE = (3, 6)
@@ -112,6 +115,105 @@ def test_a_failed_set_up_says_what_to_do_on_standard_error_only(checkout: Path) 
     assert failed.stdout == ""
     assert "start again" in failed.stderr
     assert not (checkout / ".venv" / "deniable-stamp").exists()
+
+
+# One start at a time: a uv that waits stands for one that installs
+
+WAITING_UV = """\
+#!{python}
+import pathlib, sys, time
+if "--version" not in sys.argv:
+    pathlib.Path({begun!r}).touch()
+    while not pathlib.Path({go_on!r}).exists():
+        time.sleep(0.01)
+    sys.exit("enough waited")
+"""
+
+
+def test_a_start_waits_for_another_and_for_what_a_killed_one_has_left_running(
+    checkout: Path, tmp_path: Path
+) -> None:
+    begun, go_on, bin_folder = tmp_path / "begun", tmp_path / "go-on", tmp_path / "bin"
+    bin_folder.mkdir()
+    script = WAITING_UV.format(python=sys.executable, begun=str(begun), go_on=str(go_on))
+    (bin_folder / "uv").write_text(script, "utf-8")
+    (bin_folder / "uv").chmod(0o755)
+    command = [BASE_PYTHON, checkout / "run", "setup"]
+    environment = {**os.environ, "PATH": str(bin_folder), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    environment["PIP_CONFIG_FILE"] = os.devnull
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as first:
+        eventually(begun.exists, "the first start installs")
+        first.kill()
+    left_over = checkout / ".venv" / "left-over"
+    left_over.touch()
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as second:
+        assert second.stderr is not None
+        assert "waiting for another" in second.stderr.readline()
+        assert is_locked(checkout / "run")
+        assert left_over.exists(), "the second start has begun beside what the first left running"
+        go_on.touch()
+        _, told = second.communicate(timeout=60)
+    assert "making .venv" in told, "what was killed is begun afresh"
+    assert not left_over.exists()
+
+
+def is_locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+# Arguments of ./run test
+
+LONG_TESTS = """
+import pytest
+
+def test_short():
+    pass
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [1, 2])
+def test_long(number):
+    pass
+"""
+
+
+@pytest.fixture
+def tests_of_another(checkout: Path) -> Path:
+    """A checkout whose .venv is ours, with two long tests and a short one."""
+    tests = checkout / "tests"
+    tests.mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tests)
+    (tests / "test_some.py").write_text(LONG_TESTS, "utf-8")
+    (checkout / "pytest.ini").write_text("[pytest]\nmarkers = long\naddopts = -p no:cacheprovider")
+    return tests
+
+
+def told_by_pytest(tests: Path, *arguments: str) -> str:
+    usual = run_itself()["USUAL"]
+    command = [sys.executable, "-m", "pytest", *usual, *arguments]
+    done = subprocess.run(command, cwd=tests.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "workers", "passed", "left"), [
+    (["tests"], True, "1 passed", "2 long tests left to ./run bench --long"),
+    (["-n", "0"], False, "1 passed, 2 deselected", "2 long tests left"),
+    (["-k", "test_short or 1"], True, "1 passed", "1 long test left"),
+    (["-m", "long"], True, "2 passed", ""),
+])  # fmt: skip
+def test_arguments_of_test_add_to_the_usual_ones(
+    tests_of_another: Path, arguments: list[str], workers: bool, passed: str, left: str
+) -> None:
+    told = told_by_pytest(tests_of_another, *arguments)
+    assert ("3 workers" in told) == workers
+    assert f" {passed} in" in told
+    assert left in told
+    assert bool(left) == ("left to ./run bench" in told)
 
 
 # What is installed: a shelf of two small wheels stands for the index

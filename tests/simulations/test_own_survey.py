@@ -1,6 +1,8 @@
 """A survey of one's own: intervals from the server's code, trusted noise, people, forgers."""
 
+import csv
 import json
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,63 @@ def test_true_answers_come_from_a_file(
     assert of(cells, question="crashed")["truth"] == 0.25
     assert of(cells, question="minutes")["truth"] == pytest.approx(10 / 4 + 120 * 3 / 4)
     assert of(cells, label="other")["truth"] == 0.75
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_written_holds_no_true_answer_and_no_histogram_of_them(
+    seed: int, survey: Path
+) -> None:
+    """Shares and means are shown on purpose; of a number's answers that is the mean alone."""
+    folder, chance = survey.parent, random.Random(seed)
+    held = {chance.uniform(0, 120): chance.randint(2, 60) for _ in range(2 + seed)}
+    answers_file(
+        folder, [f"no,{minutes!r},chrome" for minutes, n in held.items() for _ in range(n)]
+    )
+    simulated_here(folder, "--repetitions", "2", "--forged", "0.1")
+    written = {path.name: path.read_bytes() for path in (folder / "out").rglob("*")}
+    assert {"index.html", "run.toml", "cells.jsonl", "survey.csv"} <= set(written)
+    for minutes, count in held.items():
+        place = minutes / 120
+        for trace in (f"{minutes:.9g}", f"{place:.9g}", f"[{place!r}, {count}]"):
+            assert [name for name, text in written.items() if trace.encode() in text] == []
+    for name, text in written.items():
+        pairs = not name.endswith((".png", ".parquet")) and b"[[" in text
+        assert not pairs, f"{name} holds pairs, as a histogram would"
+    assert b"sha256:" in written["run.toml"]
+    assert b"true shares and means of the answers file" in written["index.html"]
+
+
+def test_a_journal_goes_on_with_the_same_answers_only(
+    survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = survey.parent
+    for answers, said in ((["no,1,chrome"] * 9, "written"), (["no,1,chrome"] * 9, "going on"),
+                          (["no,2,chrome"] * 9, "started anew")):  # fmt: skip
+        answers_file(folder, answers)
+        simulated_here(folder, "--repetitions", "2", "--forged", "0")
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["local", "pool", "dask"])
+def test_withheld_answers_reach_the_cells_wherever_they_run(where: str, survey: Path) -> None:
+    if where == "dask":
+        pytest.importorskip("distributed")  # extra `cluster`
+    answers_file(survey.parent, ["no,30,chrome"] * 5 + ["yes,90,other"] * 15)
+    simulated_here(survey.parent, "--repetitions", "2", "--forged", "0", "--on", where)
+    with (survey.parent / "out" / "survey.csv").open(newline="") as file:
+        truths = {row["label"]: float(row["truth"]) for row in csv.DictReader(file)}
+    assert truths == {"yes": 0.75, "mean": 75.0, "firefox": 0, "chrome": 0.25, "other": 0.75}
+
+
+def answers_file(folder: Path, lines: Sequence[str]) -> None:
+    text = "\n".join(["crashed,minutes,browser", *lines])
+    (folder / "answers.csv").write_text(text, "utf-8")
+
+
+def simulated_here(folder: Path, *words: str) -> None:
+    """With --answers and --out in this folder."""
+    files = ["--answers", str(folder / "answers.csv"), "--out", str(folder / "out")]
+    assert main(["simulate", "survey", str(folder / "survey.toml"), *files, *words]) == 0
 
 
 @pytest.mark.parametrize(("words", "cure"), [

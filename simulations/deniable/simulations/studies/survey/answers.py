@@ -5,12 +5,13 @@
     choice     shares of the options
 
 It is JSON, a list of [place, weight], so that a cell can carry it: for bits and choices the place
-is the answer's number.
+is the answer's number. That of a CSV is withheld: what is written has its digest alone.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ from pathlib import Path
 from deniable.shared.errors import InvalidAnswer, WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.simulations.frame.withheld import Withheld, digest
 
 Population = list[list[float]]
 YES, NO = {"1", "true", "yes"}, {"0", "false", "no"}
@@ -37,6 +39,14 @@ def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
     return {
         q.name: _column(q, [line[q.name] for line in lines], path) for q in survey.questions
     }, len(lines)
+
+
+def withheld(populations: Mapping[str, Population]) -> dict[str, Withheld]:
+    """For options and cells: one digest of all questions together, since that of a single one
+    would be found by trying."""
+    texts = {name: json.dumps(population) for name, population in populations.items()}
+    together = digest(json.dumps(texts, sort_keys=True).encode())
+    return {name: Withheld(together, text) for name, text in texts.items()}
 
 
 def from_options(

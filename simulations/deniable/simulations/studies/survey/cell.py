@@ -25,6 +25,7 @@ from deniable.shared.survey.reader import Reader
 from deniable.simulations.central import BoundedMean, DiscreteLaplace, GeometricCounts
 from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.frame.withheld import content
 from deniable.simulations.population import fixed, grid_law, on_grid, rates, whole_people
 from deniable.simulations.studies.survey.answers import Population
 
@@ -34,7 +35,7 @@ MOST_PEOPLE = 10**10
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     question = parse_question(Reader("question", json.loads(str(cell["question"]))))
-    population: Population = json.loads(str(cell["population"]))
+    population: Population = json.loads(content(cell["population"]))
     reports, times = int(cell["people"]), int(cell["repetitions"])
     forged = round(reports * float(cell["forged"]))
     weights = [weight for _, weight in population]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deniable.shared.errors import WrongUse
@@ -26,6 +26,11 @@ from deniable.simulations.studies.survey import answers
 from deniable.simulations.studies.survey.cell import run
 from deniable.simulations.studies.survey.figures import attack_figure, interval_figure
 
+TRUE_ANSWERS = (
+    "This page and the files beside it show true shares and means of the answers file, exactly and "
+    "without any privacy: give them only to those who may know these. No other part of that file "
+    "is written, only a digest of it."
+)
 MOST_LABELS = 20  # of one question, in tables and figures
 
 
@@ -71,13 +76,16 @@ def options(chosen: Namespace) -> Options:
     if chosen.answers:
         populations, count = answers.from_csv(survey, _readable(chosen.answers))
         people = chosen.people or str(count)
+        told: Mapping[str, str] = answers.withheld(populations)
     else:
         populations = answers.from_options(survey, chosen.share, chosen.mean)
+        told = {name: json.dumps(population) for name, population in populations.items()}
     answers.check_shares(populations)
     return {
         "survey": survey.name,
         "questions": [json.dumps(question_document(q)) for q in survey.questions],
-        "populations": [json.dumps(populations[q.name]) for q in survey.questions],
+        "populations": [told[q.name] for q in survey.questions],
+        "true_answers": bool(chosen.answers),
         "assumed": "" if chosen.answers else answers.assumed(survey, [*chosen.share, *chosen.mean]),
         "people": option_lists.people(people),
         "forged": [_forged(text) for text in chosen.forged.split(",")],
@@ -134,6 +142,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         tables=[_interval_table(honest, options["within"]), _attack_table(attacked)],
         method=[
             *([options["assumed"]] if options["assumed"] else []),
+            *([TRUE_ANSWERS] if options["true_answers"] else []),
             (
                 "Whole populations are drawn at once and estimated by the server's own code, "
                 f"{options['repetitions']} times each; people are fixed, and an interval is "

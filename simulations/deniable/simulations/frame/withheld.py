@@ -1,0 +1,36 @@
+"""True data in a study's options and cells: worked on in memory, and never written.
+
+    Withheld.of(data)      text of its digest; a journal, a run record, a page and a repr show that
+    content(text)          the data again, in whatever process the cell runs
+
+It is pickled with its data, so it reaches a pool's or a cluster's workers. JSON and TOML see the
+text alone: a journal of other data begins anew, one of the same data goes on. A digest confirms a
+guess at all the data at once, and tells nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Self
+
+
+class Withheld(str):
+    __slots__ = ("data",)
+    data: str
+
+    def __new__(cls, digest: str, data: str) -> Self:
+        self = super().__new__(cls, digest)
+        self.data = data
+        return self
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one of its own
+        return str(self), self.data
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def content(text: object) -> str:
+    """Of what may be withheld or not."""
+    return text.data if isinstance(text, Withheld) else str(text)
