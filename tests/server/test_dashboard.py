@@ -14,6 +14,7 @@ from deniable.server.app import create_app
 from deniable.server.http.auth import COOKIE
 from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
+from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from tests.server.results_data import (
     FIRST_ROUND,
     NOW,
@@ -162,7 +163,12 @@ def test_signing_in_never_leads_elsewhere(store: Store, target: str) -> None:
 def test_the_list_shows_every_survey(pages: FlaskClient, published: PublishedSurvey) -> None:
     response = pages.get("/")
     check_page(response)
-    for text in ("How is the app doing?", "app-health", "49,000", "at most 34 times (ε 3.5)"):
+    for text in (
+        "How is the app doing?",
+        "app-health",
+        "49,000",
+        "by a factor of at most 34 (ε 3.5)",
+    ):
         assert text in response.text
     assert f'href="/surveys/{published.id}"' in response.text
 
@@ -174,10 +180,8 @@ def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
     check_page(response)
     assert "Find crashes by platform" in response.text
     assert "Example Ltd, privacy@example.org" in response.text
-    assert (
-        "Everything sent in one round changes the odds about anyone at most 34 times"
-        in response.text
-    )
+    for promise in (round_promise(3_500_000_000), lifetime_promise(3_500_000_000, 5)):
+        assert promise[:1].upper() + promise[1:] in response.text
     assert "the people who reported" in response.text
     assert "honest answers" in response.text
 

@@ -3,22 +3,23 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.app import create_app
 from deniable.server.intake.writer import Writer
-from deniable.server.results import survey_results
+from deniable.server.results import Results, survey_results
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.cli.command import main
 from deniable.shared.errors import Refused
 from tests.server.results_data import FIRST_ROUND, NOW, SURVEY, fill, publish, record
 
-ROW = {"label", "estimate", "low", "high", "standard_error", "reports"}
 ANALYST, APP = "analyst" * 5, "app-token" * 5
 Filled = tuple[Store, PublishedSurvey]
 
@@ -56,42 +57,65 @@ def small(store: Store, minimum: int, people: int) -> PublishedSurvey:
 
 def test_the_document_has_the_promised_form(filled: Filled) -> None:
     store, published = filled
-    document = survey_results(published, store.tallies(published.id), NOW)
-    assert (document["survey"], document["name"]) == (published.id, "app-health")
-    assert document["epsilon"] == "3.5"
-    assert [period["round"] for period in document["rounds"]] == [683, 684, 685]
-    assert [period["reports"] for period in document["rounds"]] == [20_000, 25_000, 4_000]
-    for period in document["rounds"]:
-        assert list(period["questions"]) == ["crashed", "minutes", "browser"]
-        for rows in period["questions"].values():
-            assert all(row.keys() >= ROW for row in rows)
-            assert all(row["low"] < row["estimate"] < row["high"] for row in rows)
-            assert all(row["reports"] == period["reports"] for row in rows)
-    labels = [row["label"] for row in document["rounds"][0]["questions"]["browser"]]
+    results = survey_results(published, store.tallies(published.id), NOW)
+    assert (results.survey, results.name) == (published.id, "app-health")
+    assert results.epsilon == "3.5"
+    assert [period.round for period in results.rounds] == [683, 684, 685]
+    assert [period.reports for period in results.rounds] == [20_000, 25_000, 4_000]
+    for period in results.rounds:
+        questions = list(results.of(period))
+        assert [question.name for question in questions] == ["crashed", "minutes", "browser"]
+        for row in (row for question in questions for row in question.rows):
+            assert row.low is not None
+            assert row.estimate is not None
+            assert row.high is not None
+            assert row.low < row.estimate < row.high
+            assert row.reports == period.reports
+    labels = [row.label for row in results.rounds[0].questions["browser"]]
     assert labels == ["firefox", "chrome", "safari", "edge", "other"]
-    assert all(facts["leverage"] > 1 for facts in document["about"].values())
+    assert all(about.leverage > 1 for about in results.about.values())
+
+
+def test_a_document_says_of_each_question_what_a_reader_needs(filled: Filled) -> None:
+    store, published = filled
+    about = survey_results(published, store.tallies(published.id), NOW).about
+    assert [(a.kind, a.statistic, a.range, a.unit) for a in about.values()] == [
+        ("bit", "share", (0, 1), ""),
+        ("number", "mean", (0, 120), ""),
+        ("choice", "share", (0, 1), ""),
+    ]
+    sent = json.loads(msgspec.json.encode(about))
+    assert (sent["minutes"]["low"], sent["minutes"]["high"]) == (0, 120)
+    assert sent["browser"]["options"] == 5
+    assert not {"low", "high", "options"} & sent["crashed"].keys()
+
+
+def test_a_document_is_read_back_as_it_was_written(filled: Filled) -> None:
+    store, published = filled
+    results = survey_results(published, store.tallies(published.id), NOW)
+    assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
 
 
 def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
     store, published = filled
     document = survey_results(published, store.tallies(published.id), NOW)
-    january_and_february = [period["open"] for period in document["rounds"]]
+    january_and_february = [period.open for period in document.rounds]
     assert january_and_february == [False, True, True]  # 10 February is within January's grace
-    assert ["repeated looks" in (period["note"] or "") for period in document["rounds"]] == [
+    assert ["repeated looks" in (period.note or "") for period in document.rounds] == [
         False, True, True
     ]  # fmt: skip
     store.close_survey(published.id)
     closed = survey_results(store.find(published.id), store.tallies(published.id), NOW)
-    assert not any(period["open"] for period in closed["rounds"])
-    assert closed["state"] == "closed"
+    assert not any(period.open for period in closed.rounds)
+    assert closed.state == "closed"
 
 
 def test_rounds_that_have_begun_are_listed_without_reports_too(filled: Filled) -> None:
     store, _ = filled
     document = survey_results(small(store, 1, 0), [], datetime(2027, 1, 1, tzinfo=UTC))
-    assert [(p["round"], p["reports"]) for p in document["rounds"]] == [(683, 0), (684, 0)]
-    assert document["rounds"][0]["questions"]["crashed"][0]["reports"] == 0
-    assert survey_results(small(store, 1, 0), [], datetime(2026, 11, 1, tzinfo=UTC))["rounds"] == []
+    assert [(p.round, p.reports) for p in document.rounds] == [(683, 0), (684, 0)]
+    assert document.rounds[0].questions["crashed"][0].reports == 0
+    assert survey_results(small(store, 1, 0), [], datetime(2026, 11, 1, tzinfo=UTC)).rounds == ()
 
 
 @pytest.mark.parametrize(("people", "shown"), [(99, False), (100, True)])
@@ -99,12 +123,12 @@ def test_below_the_minimum_there_is_no_estimate(filled: Filled, people: int, sho
     store, _ = filled
     published = small(store, 100, people)
     document = survey_results(published, store.tallies(published.id), NOW, FIRST_ROUND)
-    (row,) = document["rounds"][0]["questions"]["crashed"]
-    assert (row["estimate"] is not None) is shown
-    assert row["reports"] == people
+    (row,) = document.rounds[0].questions["crashed"]
+    assert (row.estimate is not None) is shown
+    assert row.reports == people
     if not shown:
-        assert row["note"] == "no estimate below 100 reports"
-        assert row["low"] is row["high"] is row["standard_error"] is row["consistent"] is None
+        assert row.note == "no estimate below 100 reports"
+        assert row.low is row.high is row.standard_error is row.consistent is None
 
 
 @pytest.mark.parametrize("people", [0, 1, 2])
@@ -112,13 +136,16 @@ def test_json_never_holds_what_json_has_no_word_for(filled: Filled, people: int)
     store, _ = filled
     published = small(store, 1, people)
     document = survey_results(published, store.tallies(published.id), NOW)
-    json.dumps(document, allow_nan=False)
+    (row,) = document.rounds[0].questions["crashed"]
+    figures = (row.estimate, row.low, row.high, row.standard_error, row.consistent)
+    assert all(figure is None or math.isfinite(figure) for figure in figures)
+    assert (row.estimate is None) == (people == 0)
 
 
 def test_one_round_can_be_asked_for_and_an_unknown_one_is_refused(filled: Filled) -> None:
     store, published = filled
     tallies = store.tallies(published.id)
-    assert len(survey_results(published, tallies, NOW, 684)["rounds"]) == 1
+    assert len(survey_results(published, tallies, NOW, 684).rounds) == 1
     with pytest.raises(Refused, match="its rounds so far are 683 to 685"):
         survey_results(published, tallies, NOW, 686)
 
@@ -126,10 +153,11 @@ def test_one_round_can_be_asked_for_and_an_unknown_one_is_refused(filled: Filled
 def test_http_gives_the_same_document_as_the_function(http: FlaskClient, filled: Filled) -> None:
     store, published = filled
     path = f"/v1/surveys/{published.id}/results"
-    document = survey_results(published, store.tallies(published.id), NOW)
-    assert http.get(path, headers=bearer(ANALYST)).json == document
-    (january,) = http.get(f"{path}?round=684", headers=bearer(ANALYST)).json["rounds"]  # type: ignore[index]  # a dict
-    assert january == document["rounds"][1]
+    results = survey_results(published, store.tallies(published.id), NOW)
+    sent = http.get(path, headers=bearer(ANALYST)).data
+    assert msgspec.json.decode(sent, type=Results) == results
+    sent = http.get(f"{path}?round=684", headers=bearer(ANALYST)).data
+    assert msgspec.json.decode(sent, type=Results).rounds == results.rounds[1:2]
 
 
 @pytest.mark.parametrize(

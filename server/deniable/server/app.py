@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from flask import Flask, Response, request
+from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from deniable.server.http import envelopes as ingest
@@ -42,6 +43,7 @@ def create_app(
     app = Flask("deniable.server.pages")  # its templates and static files
     # One more than may come: the framework stops at its limit in silence, `read_body` does not.
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
+    app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     app.extensions[EXTENSION] = Parts(store, writer, now, Catalogue(store), Metrics(writer))
     for part in (ingest, admin, operations, results, dashboard):

@@ -74,7 +74,7 @@ def _new(chosen: Namespace) -> int:
 
 
 def _check(chosen: Namespace) -> int:
-    from deniable.server.surveys.advice import describe, facts, warnings
+    from deniable.server.results.advice import describe, facts, warnings
 
     survey = _read(chosen.file)
     found = warnings(survey, _today())
@@ -87,8 +87,8 @@ def _check(chosen: Namespace) -> int:
 
 
 def _publish(chosen: Namespace) -> int:
+    from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.store import Store
-    from deniable.server.surveys.advice import describe, facts, warnings
     from deniable.server.surveys.publishing import publish
     from deniable.shared.survey.document import render_document
     from deniable.shared.survey.signing import public_hex, sign
@@ -162,8 +162,8 @@ def _list(chosen: Namespace) -> int:
 
 
 def _show(chosen: Namespace) -> int:
+    from deniable.server.results.advice import describe
     from deniable.server.store import Store
-    from deniable.server.surveys.advice import describe
 
     with Store.open(chosen.data) as store:
         published = store.find(chosen.survey)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+import msgspec
 from flask import Blueprint, Response, request
 
 from deniable.server.http.auth import require
@@ -11,8 +10,6 @@ from deniable.server.http.context import parts
 from deniable.server.http.problems import problem
 from deniable.server.results import csv_text, survey_results
 from deniable.shared.errors import Refused
-
-__all__ = ["blueprint", "survey_results"]
 
 blueprint = Blueprint("results", __name__)
 
@@ -44,4 +41,4 @@ def _answer(identifier: str, kind: str) -> Response:
         name = f"{published.name}-results.csv"
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(csv_text(document), mimetype=kind, headers=disposition)
-    return Response(json.dumps(document, ensure_ascii=False, allow_nan=False), mimetype=kind)
+    return Response(msgspec.json.encode(document), mimetype=kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from deniable.shared.errors import InvalidAnswer, InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
@@ -33,6 +33,12 @@ LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
 @dataclass(frozen=True)
 class Bit:
     kind: ClassVar[str] = "bit"
+    statistic: ClassVar[Literal["share", "mean"]] = "share"
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # of what is possible
+    axis: ClassVar[tuple[float, float]] = (0.0, 1.0)  # what a chart shows at least
+    unit: ClassVar[str] = ""
+    asked: ClassVar[str] = "yes or no"
+    example: ClassVar[bool] = True
     name: str
     mechanism: SupportDesign
 
@@ -64,6 +70,8 @@ class Bit:
 @dataclass(frozen=True)
 class Number:
     kind: ClassVar[str] = "number"
+    statistic: ClassVar[Literal["share", "mean"]] = "mean"
+    unit: ClassVar[str] = ""
     name: str
     mechanism: NumberTable
     low: int | float
@@ -76,6 +84,22 @@ class Number:
     @property
     def labels(self) -> tuple[str, ...]:
         return ("mean",)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def asked(self) -> str:
+        return f"a number from {self.low} to {self.high}"
+
+    @property
+    def example(self) -> float:
+        return self.low
 
     @property
     def span(self) -> float:
@@ -117,6 +141,10 @@ class Number:
 @dataclass(frozen=True)
 class Choice:
     kind: ClassVar[str] = "choice"
+    statistic: ClassVar[Literal["share", "mean"]] = "share"
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    axis: ClassVar[tuple[float, float]] = (0.0, 0.1)
+    unit: ClassVar[str] = ""
     name: str
     mechanism: SupportDesign
     options: tuple[str, ...]
@@ -129,6 +157,14 @@ class Choice:
     @property
     def labels(self) -> tuple[str, ...]:
         return self.options
+
+    @property
+    def asked(self) -> str:
+        return f"one of {len(self.options):,} options"
+
+    @property
+    def example(self) -> str:
+        return self.options[0]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
