@@ -8,27 +8,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flask.testing import FlaskClient
 
-from deniable.server.app import create_app
-from deniable.server.intake.writer import Writer
-from deniable.server.store import Store
-from deniable.shared.survey.document import parse_toml, render_document
+from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.questions import Question
-from deniable.shared.survey.signing import public_hex, sign
+from tests.server.surveys import BIT, choice, survey
+from tests.server.world import World, world
 
 FOLDER = Path(__file__).with_name("golden")
 NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)  # within the grace of round 684, in round 685
-TOKEN = "golden" * 6
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
-BIT = '[[question]]\nname = "crashed"\nkind = "bit"\nepsilon = "0.5"\n'
+HALF_BIT = BIT.replace('"1"', '"0.5"')
 NUMBER = """
 [[question]]
 name = "minutes"
@@ -39,50 +33,24 @@ epsilon = "1"
 mechanism = "local-laplace"
 grid = 4
 """
-CHOICES = """
-[[question]]
-name = "browser"
-kind = "choice"
-options = ["firefox", "chrome, or \\"chromium\\"", "ältere"]
-epsilon = "1"
-mechanism = "k-randomized-response"
-
-[[question]]
-name = "languages"
-kind = "choice"
-options = ["de", "en", "fr", "it"]
-other = "it"
-epsilon = "2"
-mechanism = "unary"
-"""
+CHOICES = choice(["firefox", 'chrome, or "chromium"', "ältere"]) + choice(
+    ["de", "en", "fr", "it"], "unary", name="languages", epsilon="2"
+)
 
 
 @dataclass(frozen=True)
 class Case:
     questions: str
-    changes: dict[str, str] = field(default_factory=dict)
+    changes: Mapping[str, object] = field(default_factory=dict)
     rounds: Mapping[int, int] = field(default_factory=dict)  # reports by round
     closed: bool = False
 
-    def toml(self, name: str) -> str:
-        settings = {
-            "title": '"How is the app doing?"',
-            "purpose": '"Find crashes."',
-            "owner": '"Example Ltd"',
-            "opens": "2026-12-01",
-            "closes": "2027-04-30",
-            "round": '"month"',
-            "minimum_reports": "100",
-        } | self.changes
-        lines = [f"{key} = {value}" for key, value in settings.items()]
-        return "\n".join(["[survey]", f'name = "{name}"', *lines, self.questions])
-
 
 CASES = {
-    "every-kind": Case(BIT + NUMBER + CHOICES, rounds={683: 20_000, 684: 100, 685: 99}),
-    "bit-closed": Case(BIT, rounds={683: 1_000}, closed=True),
-    "number-once": Case(NUMBER, {"round": '"once"', "minimum_reports": "1"}, {0: 7}),
-    "choice-of-the-future": Case(CHOICES, {"opens": "2027-03-01"}),
+    "every-kind": Case(HALF_BIT + NUMBER + CHOICES, rounds={683: 20_000, 684: 100, 685: 99}),
+    "bit-closed": Case(HALF_BIT, rounds={683: 1_000}, closed=True),
+    "number-once": Case(NUMBER, {"round": "once", "minimum_reports": 1}, {0: 7}),
+    "choice-of-the-future": Case(CHOICES, {"opens": date(2027, 3, 1)}),
 }
 
 
@@ -95,37 +63,28 @@ def cells_of(question: Question, reports: int) -> list[int]:
     return [counts[0] + reports - sum(counts), *counts[1:]]
 
 
-def fill(store: Store, name: str) -> str:
-    """The survey's id."""
+def fill(here: World, name: str) -> PublishedSurvey:
     case = CASES[name]
-    document = render_document(parse_toml(case.toml(name)))
-    published = store.find(store.publish(document, sign(document, KEY), public_hex(KEY)))
+    common = {"name": name, "closes": date(2027, 4, 30), "minimum_reports": 100}
+    published = here.publish(survey(case.questions, **(common | dict(case.changes))))
     for number, reports in case.rounds.items():
         counts = [cells_of(question, reports) for question in published.survey.questions]
-        with store.recording() as recording:
-            cells = np.array([cell for part in counts for cell in part], np.int64)
-            recording.add(published, number, reports, cells)
-    if case.closed:
-        store.close_survey(published.id)
-    return published.id
+        cells = np.array([cell for part in counts for cell in part], np.int64)
+        with here.store.transaction() as transaction:
+            transaction.add(published.sequence, number, reports, cells)
+    return here.catalogue.close(published) if case.closed else published
 
 
 def answers(data: Path) -> Iterator[tuple[str, str]]:
-    """The name of each golden file, and what is sent now."""
-    with Store.create(data) as store:
-        store.add_token(TOKEN, "analyst", NOW, NOW + timedelta(days=1))
-        ids = {name: fill(store, name) for name in CASES}
-        http = create_app(store, Writer(store), now=lambda: NOW).test_client()
-        for name in CASES:
-            for form in ("results", "results.csv"):
-                sent = text(http, f"/v1/surveys/{name}/{form}").replace(ids[name], "<id>")
-                yield f"{name}.{'csv' if form.endswith('csv') else 'json'}", sent
-
-
-def text(http: FlaskClient, path: str) -> str:
-    answer = http.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
-    assert answer.status_code == 200, answer.text
-    return answer.text
+    """The name of each golden file, and what is sent now; ids depend on more than results."""
+    with world(data, NOW) as here:
+        filled = [fill(here, name) for name in CASES]
+        analyst = here.bearer("analyst")
+        for published in filled:
+            for form, end in (("results", "json"), ("results.csv", "csv")):
+                answer = here.client.get(f"/v1/surveys/{published.id}/{form}", headers=analyst)
+                assert answer.status_code == 200, answer.text
+                yield f"{published.name}.{end}", answer.text.replace(published.id, "<id>")
 
 
 def main() -> int:

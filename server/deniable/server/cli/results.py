@@ -34,11 +34,12 @@ def run(chosen: Namespace) -> int:
     import msgspec
 
     from deniable.server.results import csv_text, survey_results
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
 
-    with Store.open(chosen.data) as store:
-        published = store.find(chosen.survey)
-        tallies = store.tallies(published.id)
+    with open_store(chosen.data) as store:
+        published = Catalogue(store).find(chosen.survey)
+        tallies = store.tallies(published.sequence)
     results = survey_results(published, tallies, datetime.now(UTC), chosen.round)
     if chosen.json:
         print(msgspec.json.encode(results).decode())

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import parts
-from deniable.server.http.problems import problem
+from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
 from deniable.server.pages.survey_page import outcome_rows, survey_page
 from deniable.server.results import State, state_at
@@ -54,7 +54,11 @@ def _only_our_own(response: Response) -> Response:
 @blueprint.get("/")
 def surveys() -> str:
     here = parts()
-    rows = [_overview(published) for published in reversed(here.store.surveys())]
+    now, totals = here.clock.now(), here.store.report_totals()
+    rows = [
+        Overview(published, state_at(published, now), totals.get(published.sequence, 0))
+        for published in reversed(here.catalogue.surveys())
+    ]
     return render_template("surveys.html", rows=rows, data=here.store.data)
 
 
@@ -67,15 +71,15 @@ def no_survey() -> ResponseReturnValue:
 def survey(identifier: str) -> ResponseReturnValue:
     here = parts()
     try:
-        published = here.store.find(identifier)
-        tallies = here.store.tallies(published.id)
-        page = survey_page(published, tallies, here.now(), request.args.get("round"))
+        published = here.catalogue.find(identifier)
+        tallies = here.store.tallies(published.sequence)
+        page = survey_page(published, tallies, here.clock.now(), request.args.get("round"))
     except Refused as error:
         return _missing(str(error))
     return render_template(
         "survey.html",
         page=page,
-        outcomes=outcome_rows(here.store.counters(published.id)),
+        outcomes=outcome_rows(here.store.counters(published.sequence)),
         url=request.host_url.rstrip("/"),
     )
 
@@ -104,10 +108,3 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
 
 def _missing(reason: str) -> tuple[str, int]:
     return render_template("missing.html", reason=reason[:1].upper() + reason[1:]), 404
-
-
-def _overview(published: PublishedSurvey) -> Overview:
-    here = parts()
-    tallies = here.store.tallies(published.id)
-    reports = sum(tally.reports for tally in tallies)
-    return Overview(published, state_at(published, here.now()), reports)

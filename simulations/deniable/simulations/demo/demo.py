@@ -63,16 +63,16 @@ def _publish(server: Running, data: Path) -> Published:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from deniable.server.http.auth import new_token
-    from deniable.server.store import Store
-    from deniable.server.surveys.publishing import publish
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
 
     key, token, now = Ed25519PrivateKey.generate(), new_token(), datetime.now(UTC)
     survey = _survey(now.date())
     document = render_document(survey)
-    with Store.open(data) as store:
+    with open_store(data) as store:
         store.add_token(token, "app", now, now + timedelta(days=1))
         store.enrol_key(public_hex(key))
-        published = publish(store, document, sign(document, key), public_hex(key))
+        published = Catalogue(store).publish(document, sign(document, key), public_hex(key))
     _wait_until_served(server, published.id)
     return Published(server.url, published.id, survey, public_hex(key), token)
 
