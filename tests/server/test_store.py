@@ -1,8 +1,7 @@
-"""The store: its version, its backups, and finding surveys by what people type."""
+"""The store: its version, its surveys, and its backups."""
 
 import sqlite3
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -73,33 +72,7 @@ def test_commits_reach_the_disk(data: Path) -> None:
     assert modes == ["wal", 2, 1, 1]
 
 
-# Finding
-
-
-def test_a_name_means_its_newest_open_survey(here: World) -> None:
-    winter = here.publish(survey(title="Winter"))
-    spring = here.publish(survey(title="Spring", opens=date(2027, 1, 1)))
-    early = here.publish(survey(title="Published last, opens first", opens=date(2026, 11, 1)))
-    assert here.catalogue.find("app-health").id == spring.id
-    here.catalogue.close(spring)
-    assert here.catalogue.find("app-health").id == winter.id
-    for other in (winter, early):
-        here.catalogue.close(other)
-    assert here.catalogue.find("app-health").id == spring.id  # none is open: the newest
-
-
-def test_an_id_is_found_by_six_digits_of_it(here: World) -> None:
-    asked = here.publish(survey())
-    for text in (asked.id, asked.id[:6], asked.id[:20]):
-        assert here.catalogue.find(text).id == asked.id
-    for text in (asked.id[:5], asked.id[:6].upper() + "G", "", "ffffff", asked.id + "0"):
-        with pytest.raises(Refused, match=r"there is no survey.*app-health"):
-            here.catalogue.find(text)
-
-
-def test_an_empty_store_says_how_to_publish(here: World) -> None:
-    with pytest.raises(Refused, match="deniable survey publish"):
-        here.catalogue.find("app-health")
+# Surveys
 
 
 def test_publishing_the_same_again_changes_nothing(here: World) -> None:
