@@ -27,18 +27,8 @@ from deniable.client.net.transport import Reply, Unreachable
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import Survey, render_document, survey_id
 from deniable.shared.survey.signing import sign
-from tests.server.world import (
-    BIT,
-    KEY,
-    NOON,
-    NUMBER,
-    PUBLIC,
-    Clock,
-    choice,
-    envelope,
-    survey,
-    world,
-)
+from tests.server.surveys import BIT, KEY, NUMBER, PUBLIC, choice, envelope, survey
+from tests.server.world import NOON, Hands, world
 
 ROOT = str(Path(__file__).resolve().parents[2])
 GENERATOR = 0x20  # of a code object's flags
@@ -146,12 +136,12 @@ def asked() -> Survey:
 @contextmanager
 def answer(folder: Path) -> Iterator[Callable[[], object]]:
     """On two days, so that there are two rounds, and within an hour, so that the list is fresh."""
-    clock = Clock(NOON.replace(hour=23, minute=50))
+    clock = Hands(NOON.replace(hour=23, minute=50))
     client = Client(
         "https://stats.example.org",
         policy=Policy(keys=[PUBLIC]),
         state=folder,
-        now=clock,
+        now=clock.now,
         transport=Listing(asked()),
     )
     client.consent(True)
@@ -177,7 +167,7 @@ def page(folder: Path) -> Iterator[Callable[[], object]]:
     with world(folder) as made:
         shown = made.publish(asked())
         assert made.post(bodies_for(shown)[0]).status_code == 200
-        token = made.token("analyst")["Authorization"].removeprefix("Bearer ")
+        token = made.token("analyst")
         visitor = made.client
         visitor.post("/sign-in", data={"token": token})
         yield lambda: visitor.get(f"/surveys/{shown.id}").status

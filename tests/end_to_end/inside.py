@@ -17,7 +17,9 @@ from deniable.server.app import create_app
 from deniable.server.http.auth import new_token
 from deniable.server.http.context import EXTENSION
 from deniable.server.intake.writer import Writer
-from deniable.server.store import Store
+from deniable.server.store import Store, create_store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.survey.document import survey_id
 from deniable.shared.survey.signing import public_hex, sign
@@ -59,14 +61,16 @@ class Inside:
 @contextmanager
 def inside(data: Path, now: datetime) -> Iterator[Inside]:
     """A server whose clock stands at `now`."""
-    with Store.create(data) as store:
+    clock = Clock(now=lambda: now)
+    with create_store(data) as store:
         tokens = {role: new_token() for role in ("operator", "analyst", "app")}
         for role, token in tokens.items():
             store.add_token(token, role, datetime.now(UTC), now + timedelta(days=3650))
-        writer = Writer(store, now=lambda: now)
+        catalogue = Catalogue(store)
+        writer = Writer(store, catalogue, clock)
         writer.start()
         try:
-            app = create_app(store, writer, now=lambda: now)
+            app = create_app(store, catalogue, writer, clock)
             yield Inside(app.test_client(), store, tokens)
         finally:
             writer.stop()

@@ -27,7 +27,8 @@ from deniable.shared.survey.periods import PERIODS, Period
 from deniable.simulations.frame.registry import SUMMARIES, load
 from deniable.simulations.population import fixed
 from tests.asked import ANSWERS, survey
-from tests.server.world import JSON, PUBLIC, World, world
+from tests.server.surveys import PUBLIC
+from tests.server.world import JSON, World, world
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 DECEMBER = 683
@@ -80,7 +81,7 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
         "https://stats.example.org",
         policy=policy,
         state=folder / "device",
-        now=here.clock,
+        now=here.clock.now,
         transport=InProcess(here),
     )
     client.consent(True)
@@ -96,7 +97,7 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
     half = len(payloads) // 2
     packed = envelope(published, 1, payloads[:half])
     named = json_envelope(published.survey, envelope(published, 2, payloads[half:]))
-    token = here.token("app")
+    token = here.bearer("app")
     assert here.post(packed.pack(), headers=token).json["accepted"] == half
     twin = json.dumps({"envelopes": [named]})
     sent = here.post(twin.encode(), JSON, headers=token)
@@ -125,7 +126,7 @@ def check_results(
     here: World, published: PublishedSurvey, cells: np.ndarray[Any, Any], reports: int
 ) -> None:
     (asked,) = published.survey.questions
-    analyst = here.token("analyst")
+    analyst = here.bearer("analyst")
     answer = here.client.get(
         f"/v1/surveys/{published.id}/results?round={DECEMBER}", headers=analyst
     )
@@ -245,6 +246,6 @@ def test_one_row_adds_a_period(here: World, monkeypatch: pytest.MonkeyPatch) -> 
     assert asked.round_ends(228) == datetime(2027, 4, 1, tzinfo=UTC)
     published = here.publish(asked)
     assert here.send(Envelope(published.id, 227, bytes(16), 1, b"\1")).json["accepted"] == 1
-    page = here.client.get(f"/surveys/{published.id}", headers=here.token("analyst")).text
+    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert "every quarter" in page
     assert "Q of Oct 2026" in page

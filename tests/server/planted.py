@@ -1,16 +1,16 @@
 """`deniable` with a bug planted in the server: what the tests of the kills must find.
 
 python planted.py late-commit serve ...    answers first and commits a moment later
-python planted.py no-dedupe serve ...      counts an envelope each time that it comes
+python planted.py no-deduplication serve ...      counts an envelope each time that it comes
 """
 
 import sys
 import time
 from collections.abc import Sequence
 
-from deniable.server.intake import commit
 from deniable.server.intake.writer import Writer, _Request
-from deniable.server.store import Recording, Upload
+from deniable.server.store import Upload, UploadKey
+from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.shared.cli.command import main
 
 honest_commit = Writer._commit
@@ -24,13 +24,13 @@ def late_commit(self: Writer, group: list[_Request]) -> None:
     honest_commit(self, unheard)
 
 
-def no_dedupe(_: Recording, uploads: Sequence[Upload]) -> set[commit.Key]:
+def no_deduplication(_: SqliteTransaction, uploads: Sequence[Upload]) -> set[UploadKey]:
     return {upload.key for upload in uploads}
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "late-commit":
         Writer._commit = late_commit  # type: ignore[method-assign]  # that is the bug
-    elif sys.argv[1] == "no-dedupe":
-        Recording.insert = no_dedupe  # type: ignore[method-assign,assignment]  # that is the bug
+    elif sys.argv[1] == "no-deduplication":
+        SqliteTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # that is the bug
     raise SystemExit(main(sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""A store with surveys and tallies in it, for the tests of results and pages."""
+"""Rounds with tallies in them, for the tests of results and pages."""
 
 from __future__ import annotations
 
@@ -7,64 +7,27 @@ from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.document import parse_toml, render_document
 from deniable.shared.survey.questions import Number, Question
-from deniable.shared.survey.signing import public_hex, sign
+from tests.server.surveys import until_spring
+from tests.server.world import World
 
 NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)
 FIRST_ROUND = 683  # December 2026
 
-SURVEY = """
-[survey]
-name = "app-health"
-title = "How is the app doing?"
-purpose = "Find crashes by platform before users have to tell us."
-owner = "Example Ltd, privacy@example.org"
-opens = 2026-12-01
-closes = 2027-04-30
-round = "month"
-minimum_reports = 100
 
-[[question]]
-name = "crashed"
-kind = "bit"
-epsilon = "0.5"
-
-[[question]]
-name = "minutes"
-kind = "number"
-low = 0
-high = 120
-epsilon = "2"
-
-[[question]]
-name = "browser"
-kind = "choice"
-options = ["firefox", "chrome", "safari", "edge", "other"]
-epsilon = "1"
-"""
-
-
-def publish(store: Store, text: str = SURVEY) -> PublishedSurvey:
-    document = render_document(parse_toml(text))
-    key = Ed25519PrivateKey.generate()
-    return store.find(store.publish(document, sign(document, key), public_hex(key)))
-
-
-def record(
+def add_round(
     store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
 ) -> None:
     """Add a round's tally: for each question how many people hold each answer, drawn exactly."""
     rng = np.random.default_rng(number)
     parts = zip(published.survey.questions, people, strict=True)
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
-    with store.recording() as recording:
-        recording.add(published, number, sum(people[0]), cells)
+    with store.transaction() as transaction:
+        transaction.add(published.sequence, number, sum(people[0]), cells)
 
 
 def draw_cells(
@@ -112,9 +75,9 @@ def spread(people: int, steps: int, centre: float) -> list[int]:
     return [int(count) for count in held]
 
 
-def fill(store: Store) -> PublishedSurvey:
+def fill(here: World) -> PublishedSurvey:
     """Three rounds, the two newest of which are still open."""
-    published = publish(store)
+    published = here.publish(until_spring())
     steps = grid_steps(published)
     for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):
         crashed = round(people * yes)
@@ -125,5 +88,5 @@ def fill(store: Store) -> PublishedSurvey:
             spread(people, steps, 0.3 + (number - 683) / 20),
             [*browser, people - sum(browser)],
         )
-        record(store, published, number, held)
+        add_round(here.store, published, number, held)
     return published

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,49 +10,39 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from deniable.server.app import create_app
 from deniable.server.http.auth import COOKIE
-from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, Store
-from tests.server.results_data import (
-    FIRST_ROUND,
-    NOW,
-    SURVEY,
-    fill,
-    grid_steps,
-    publish,
-    record,
-    spread,
-)
+from deniable.server.store import PublishedSurvey
+from deniable.shared.privacy.promises import lifetime_promise, round_promise
+from tests.server.results_data import FIRST_ROUND, NOW, add_round, fill, grid_steps, spread
+from tests.server.surveys import BROWSERS, EACH_KIND, choice, until_spring
+from tests.server.world import World, world
 
-ANALYST, APP = "analyst" * 5, "app-token" * 5
 HOSTILE = '<script>alert("1")</script>&amp;'
 ADDRESSES = {"href", "src", "action", "formaction", "srcset", "poster", "data"}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.create(tmp_path / "data") as made:
-        for token, role in ((ANALYST, "analyst"), (APP, "app")):
-            made.add_token(token, role, NOW, NOW + timedelta(days=1))
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
         yield made
 
 
 @pytest.fixture
-def published(store: Store) -> PublishedSurvey:
-    return fill(store)
+def published(here: World) -> PublishedSurvey:
+    return fill(here)
 
 
 @pytest.fixture
-def pages(store: Store) -> FlaskClient:
+def analyst(here: World) -> str:
+    return here.token("analyst")
+
+
+@pytest.fixture
+def pages(here: World, analyst: str) -> FlaskClient:
     """Signed in."""
-    client = stranger(store)
-    client.set_cookie(COOKIE, ANALYST)
+    client: FlaskClient = here.client
+    client.set_cookie(COOKIE, analyst)
     return client
-
-
-def stranger(store: Store) -> FlaskClient:
-    return create_app(store, Writer(store), now=lambda: NOW).test_client()
 
 
 class Page(HTMLParser):
@@ -91,9 +81,9 @@ def check_page(response: TestResponse) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/surveys/app-health", "/surveys/none"])
 def test_a_stranger_is_asked_to_sign_in_and_sees_nothing_else(
-    store: Store, published: PublishedSurvey, path: str
+    here: World, analyst: str, published: PublishedSurvey, path: str
 ) -> None:
-    response = stranger(store).get(path)
+    response = here.client.get(path)
     assert response.status_code == 401
     assert "How is the app doing?" not in response.text
     assert "deniable token create --role analyst" in response.text
@@ -101,10 +91,10 @@ def test_a_stranger_is_asked_to_sign_in_and_sees_nothing_else(
 
 
 def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(
-    store: Store, published: PublishedSurvey
+    here: World, analyst: str, published: PublishedSurvey
 ) -> None:
-    client = stranger(store)
-    response = client.get(f"/surveys/app-health?round=683&token={ANALYST}")
+    client = here.client
+    response = client.get(f"/surveys/app-health?round=683&token={analyst}")
     assert response.status_code == 303
     assert response.headers["Location"] == "/surveys/app-health?round=683"
     cookie = response.headers["Set-Cookie"]
@@ -114,16 +104,16 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(
     assert client.get("/").status_code == 200
 
 
-def test_behind_tls_the_cookie_is_for_tls_only(store: Store) -> None:
-    response = stranger(store).get(f"/?token={ANALYST}", headers={"X-Forwarded-Proto": "https"})
+def test_behind_tls_the_cookie_is_for_tls_only(here: World, analyst: str) -> None:
+    response = here.client.get(f"/?token={analyst}", headers={"X-Forwarded-Proto": "https"})
     assert "Secure" in response.headers["Set-Cookie"]
 
 
 def test_the_form_signs_in_and_the_button_signs_out(
-    store: Store, published: PublishedSurvey
+    here: World, analyst: str, published: PublishedSurvey
 ) -> None:
-    client = stranger(store)
-    form = {"token": f" {ANALYST} ", "target": "/surveys/app-health"}
+    client = here.client
+    form = {"token": f" {analyst} ", "target": "/surveys/app-health"}
     response = client.post("/sign-in", data=form)
     assert (response.status_code, response.headers["Location"]) == (303, "/surveys/app-health")
     assert client.get("/surveys/app-health").status_code == 200
@@ -132,10 +122,11 @@ def test_the_form_signs_in_and_the_button_signs_out(
 
 
 @pytest.mark.parametrize(
-    ("token", "words"), [("x" * 40, "not known here"), ("", "not known here"), (APP, "for apps")]
+    ("token", "words"), [("x" * 40, "not known here"), ("", "not known here"), ("app", "for apps")]
 )
-def test_a_token_that_does_not_count_is_told_why(store: Store, token: str, words: str) -> None:
-    client = stranger(store)
+def test_a_token_that_does_not_count_is_told_why(here: World, token: str, words: str) -> None:
+    token = here.token("app") if token == "app" else token
+    client = here.client
     for response in (
         client.post("/sign-in", data={"token": token}),
         client.get(f"/?token={token}"),
@@ -151,8 +142,8 @@ def test_a_token_that_does_not_count_is_told_why(store: Store, token: str, words
     "target",
     ["https://elsewhere.example", "//elsewhere.example", "/\\elsewhere.example", "x", "/a\nb"],
 )
-def test_signing_in_never_leads_elsewhere(store: Store, target: str) -> None:
-    response = stranger(store).post("/sign-in", data={"token": ANALYST, "target": target})
+def test_signing_in_never_leads_elsewhere(here: World, analyst: str, target: str) -> None:
+    response = here.client.post("/sign-in", data={"token": analyst, "target": target})
     assert response.headers["Location"] == "/"
 
 
@@ -162,7 +153,12 @@ def test_signing_in_never_leads_elsewhere(store: Store, target: str) -> None:
 def test_the_list_shows_every_survey(pages: FlaskClient, published: PublishedSurvey) -> None:
     response = pages.get("/")
     check_page(response)
-    for text in ("How is the app doing?", "app-health", "49,000", "at most 34 times (ε 3.5)"):
+    for text in (
+        "How is the app doing?",
+        "app-health",
+        "49,000",
+        "by a factor of at most 34 (ε 3.5)",
+    ):
         assert text in response.text
     assert f'href="/surveys/{published.id}"' in response.text
 
@@ -174,10 +170,8 @@ def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
     check_page(response)
     assert "Find crashes by platform" in response.text
     assert "Example Ltd, privacy@example.org" in response.text
-    assert (
-        "Everything sent in one round changes the odds about any respondent by a factor of"
-        in response.text
-    )
+    for promise in (round_promise(3_500_000_000), lifetime_promise(3_500_000_000, 5)):
+        assert promise[:1].upper() + promise[1:] in response.text
     assert "the people who reported" in response.text
     assert "honest answers" in response.text
 
@@ -218,9 +212,9 @@ def test_the_links_to_json_and_csv_work_with_the_same_cookie(
 
 
 def test_counters_are_shown_in_words(
-    pages: FlaskClient, store: Store, published: PublishedSurvey
+    pages: FlaskClient, here: World, analyst: str, published: PublishedSurvey
 ) -> None:
-    store.add_counters(
+    here.store.add_counters(
         {(published.sequence, "duplicates"): 312, (published.sequence, "late"): 1_017}
     )
     text = pages.get(f"/surveys/{published.id}").text
@@ -229,14 +223,12 @@ def test_counters_are_shown_in_words(
 
 
 def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
-    pages: FlaskClient, store: Store
+    pages: FlaskClient, here: World
 ) -> None:
-    options = ", ".join(f'"option {n}"' for n in range(300))
-    published = publish(
-        store, SURVEY.replace('"firefox", "chrome", "safari", "edge", "other"', options)
-    )
+    questions = EACH_KIND.replace(choice(BROWSERS), choice(300))
+    published = here.publish(until_spring(questions))
     held = [[10_000, 0], spread(10_000, grid_steps(published), 0.5), [7_010, *[10] * 299]]
-    record(store, published, FIRST_ROUND, held)
+    add_round(here.store, published, FIRST_ROUND, held)
     text = pages.get(f"/surveys/{published.id}").text
     assert "The 20 highest estimates of 300 are drawn" in text
     assert text.count('class="bar"') == 1 + 20
@@ -244,13 +236,12 @@ def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
     assert text.index('<th scope="row">option 0</th>') < text.index('<th scope="row">option 1')
 
 
-def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, store: Store) -> None:
-    text = SURVEY.replace("How is the app doing?", HOSTILE.replace('"', "'"))
-    text = text.replace("Find crashes", HOSTILE.replace('"', "'"))
-    text = text.replace('"firefox"', f"'{HOSTILE}'")
-    published = publish(store, text)
+def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, here: World) -> None:
+    questions = EACH_KIND.replace(choice(BROWSERS), choice([HOSTILE, *BROWSERS[1:]]))
+    words = dict.fromkeys(("title", "purpose", "owner"), HOSTILE)
+    published = here.publish(until_spring(questions, **words))
     held = [[500, 0], spread(500, grid_steps(published), 0.5), [500, 0, 0, 0, 0]]
-    record(store, published, FIRST_ROUND, held)
+    add_round(here.store, published, FIRST_ROUND, held)
     for path in ("/", f"/surveys/{published.id}"):
         response = pages.get(path)
         assert response.status_code == 200
@@ -261,16 +252,16 @@ def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, store: St
 # When there is nothing
 
 
-def test_without_a_survey_the_list_says_what_to_type(pages: FlaskClient, store: Store) -> None:
+def test_without_a_survey_the_list_says_what_to_type(pages: FlaskClient, here: World) -> None:
     response = pages.get("/")
     check_page(response)
-    assert f"deniable survey publish survey.toml --data {store.data}" in response.text
+    assert f"deniable survey publish survey.toml --data {here.store.data}" in response.text
 
 
 def test_without_a_report_a_surveys_page_says_how_an_app_answers(
-    pages: FlaskClient, store: Store
+    pages: FlaskClient, here: World
 ) -> None:
-    published = publish(store)
+    published = here.publish(until_spring())
     response = pages.get(f"/surveys/{published.id}")
     check_page(response)
     assert (
@@ -282,18 +273,18 @@ def test_without_a_report_a_surveys_page_says_how_an_app_answers(
 
 
 def test_below_the_minimum_the_page_says_how_many_are_missing(
-    pages: FlaskClient, store: Store
+    pages: FlaskClient, here: World
 ) -> None:
-    published = publish(store)
+    published = here.publish(until_spring())
     held = [[60, 0], spread(60, grid_steps(published), 0.5), [60, 0, 0, 0, 0]]
-    record(store, published, FIRST_ROUND, held)
+    add_round(here.store, published, FIRST_ROUND, held)
     text = pages.get(f"/surveys/{published.id}").text
     assert "40 more reports will do" in text
     assert "<svg" not in text
 
 
-def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, store: Store) -> None:
-    published = publish(store, SURVEY.replace("2026-12-01", "2027-03-01"))
+def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, here: World) -> None:
+    published = here.publish(until_spring(opens=date(2027, 3, 1)))
     text = pages.get(f"/surveys/{published.id}").text
     assert "begins on 2027-03-01" in text
     assert "waiting" in text

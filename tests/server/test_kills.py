@@ -18,28 +18,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from deniable.server.http.auth import new_token
-from deniable.server.store import PublishedSurvey, Store
+from deniable.server.store import PublishedSurvey, create_store, open_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.periods import PERIODS
-from tests.server.world import (
-    choice,
-    envelope,
-    eventually,
-    expected_cells,
-    published,
-    start,
-    survey,
-)
+from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import choice, envelope, expected_cells, published, survey
+from tests.server.world import start
 
 PLANTED = Path(__file__).with_name("planted.py")
 CLIENTS = 8
 BATCH = 200
-PATIENCE = 60.0
 
 
 @dataclass
@@ -57,7 +51,7 @@ class Trial:
 
     def run(self) -> list[int]:
         """The tally at the end: the reports, then the cells."""
-        with Store.create(self.data) as store:
+        with create_store(self.data) as store:
             self.asked = published(store, this_month())
             self.token = new_token()
             now = datetime.now(UTC)
@@ -67,8 +61,8 @@ class Trial:
             self.kill_often()
             for each in done:
                 each.result(PATIENCE)
-        with Store.open(self.data) as store:
-            (tally,) = store.tallies(self.asked.id)
+        with open_store(self.data) as store:
+            (tally,) = store.tallies(self.asked.sequence)
             return [tally.reports, *tally.cells.tolist()]
 
     def truth(self) -> list[int]:
@@ -91,8 +85,11 @@ class Trial:
         chance = random.Random(self.seed)
         for number in range(self.kills):
             goal = self.batches * (number + chance.random()) / (self.kills + 1)
-            eventually(lambda goal=goal: self.acknowledged >= goal, "progress", PATIENCE)  # type: ignore[misc]  # a default that binds
+            eventually(partial(self.has_acknowledged, goal), "progress")
             self.kill(("group", "worker", "main")[number % 3])
+
+    def has_acknowledged(self, goal: float) -> bool:
+        return self.acknowledged >= goal
 
     def kill(self, whom: str) -> None:
         if whom == "worker" and (workers := self.server.workers()):
@@ -169,5 +166,5 @@ def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:
 
 
 def test_counting_what_comes_again_would_be_noticed(tmp_path: Path) -> None:
-    trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-dedupe"))
+    trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-deduplication"))
     assert trial.run()[0] > trial.truth()[0]

@@ -6,7 +6,6 @@ import signal
 import socket
 import sqlite3
 import stat
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.store import Store
+from deniable.server.store import open_store
 from deniable.shared.envelope import CONTENT_TYPE
-from tests.server.world import DENIABLE, PATIENCE, Server, eventually, run, serving, start
+from tests.eventually import PATIENCE, eventually
+from tests.server.world import DENIABLE, Server, run, serving, start
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def get(server: Server, path: str, token: str | None = None) -> tuple[int, bytes
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(server.url + path, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -112,8 +112,8 @@ def test_stopping_flushes_the_counters(data: Path) -> None:
             sent.sendall(head.encode() + body)
             assert b"unknown-survey" in b"".join(iter(lambda: sent.recv(4096), b""))
         assert server.stop()[0] == 0
-    with Store.open(data) as store:
-        assert store.all_counters(0) == {"unknown-survey": 1}
+    with open_store(data) as store:
+        assert store.counters(0) == {"unknown-survey": 1}
 
 
 def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: P
         (worker,) = server.workers()
         server.process.kill()
         server.process.wait(PATIENCE)
-        eventually(lambda: gone(worker), "the worker ends", patience=5)
+        eventually(lambda: gone(worker), "the worker ends")
         assert not answers(server)
         with serving(data, port=server.port) as successor:
             assert answers(successor)
@@ -144,10 +144,10 @@ def test_a_killed_group_starts_again(data: Path) -> None:
             assert answers(successor)
 
 
-def test_what_verbs_publish_and_close_is_served_within_half_a_second(
+def test_what_verbs_publish_and_close_is_served(
     server: Server, served: Path, tmp_path: Path
 ) -> None:
-    """Measured from the verb's end to the answer."""
+    """By another process that opens the same folder; test_catalogue says within what time."""
     file = tmp_path / "survey.toml"
     assert run("survey", "new", file).returncode == 0
 
@@ -155,14 +155,10 @@ def test_what_verbs_publish_and_close_is_served_within_half_a_second(
         return [each["state"] for each in json.loads(get(server, "/v1/surveys")[1])["surveys"]]
 
     assert states() == []
-    done = run("survey", "publish", file, "--data", served, "--json")
-    assert eventually(lambda: states() == ["open"], "published") < 0.5
-    identifier = json.loads(done.stdout)["id"]
-    with Store.open(served) as store:  # what `survey close` does, without the time of its start
-        for _ in range(5):
-            assert states() == ["open"]
-        store.close_survey(identifier)
-        assert eventually(lambda: states() == ["closed"], "closed") < 0.5
+    assert run("survey", "publish", file, "--data", served, "--json").returncode == 0
+    eventually(lambda: states() == ["open"], "published")
+    assert run("survey", "close", "app-health", "--data", served).returncode == 0
+    eventually(lambda: states() == ["closed"], "closed")
 
 
 def test_a_backup_is_taken_while_it_serves(server: Server, served: Path, tmp_path: Path) -> None:
@@ -182,7 +178,7 @@ def test_a_chunked_body_is_bounded_too(server: Server) -> None:
         "Content-Type: application/vnd.deniable.envelopes\r\n\r\n"
     )
     chunk = b"2710\r\n" + b"DNB1" * 2_500 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         try:
             for _ in range(1_000):
@@ -198,7 +194,7 @@ def test_a_body_that_ends_early_is_refused(server: Server) -> None:
         "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
         "Content-Type: application/vnd.deniable.envelopes\r\n\r\nDNB1"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(12) == b"HTTP/1.1 400"
@@ -211,12 +207,10 @@ def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:
     body = "Content-Type: application/vnd.deniable.envelopes\r\nContent-Length: 99\r\n\r\nDNB1"
     try:
         for number in range(200):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
             held.append(connection)
             connection.sendall((half + (body if number % 2 else "")).encode())
-        begin = time.monotonic()
         assert answers(server)
-        assert time.monotonic() - begin < 5
     finally:
         for connection in held:
             connection.close()

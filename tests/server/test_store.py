@@ -1,16 +1,16 @@
-"""The store: its version, its backups, and finding surveys by what people type."""
+"""The store: its version, its surveys, and its backups."""
 
 import sqlite3
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from deniable.server.store import FILE, Store, back_up, restore
-from deniable.server.store.schema import VERSION, metadata
+from deniable.server.store import FILE, SqliteStore, back_up, restore
+from deniable.server.store.sqlite.schema import VERSION, metadata
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
-from tests.server.world import World, envelope, published, survey
+from tests.server.surveys import envelope, published, survey
+from tests.server.world import World
 
 
 def set_version(data: Path, version: str) -> None:
@@ -21,7 +21,7 @@ def set_version(data: Path, version: str) -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
-    Store.create(folder).close()
+    SqliteStore.create(folder).close()
     return folder
 
 
@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 def test_an_unknown_version_is_refused_and_not_touched(data: Path, version: str, cure: str) -> None:
     set_version(data, version)
     before = (data / FILE).read_bytes()
-    for opening in (Store.open, Store.create):
+    for opening in (SqliteStore.open, SqliteStore.create):
         with pytest.raises(StoreUnusable, match=f"schema version.*{cure}.*Nothing was changed"):
             opening(data)
     assert (data / FILE).read_bytes() == before
@@ -46,13 +46,13 @@ def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE theirs (column)")
     before = (tmp_path / FILE).read_bytes()
     with pytest.raises(StoreUnusable, match="is not a database of deniable"):
-        Store.create(tmp_path)
+        SqliteStore.create(tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_folder_without_data_is_not_made_by_reading_it(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="holds no data"):
-        Store.open(tmp_path / "nothing")
+        SqliteStore.open(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
 
@@ -64,7 +64,7 @@ def test_every_column_says_what_it_is() -> None:
 
 def test_commits_reach_the_disk(data: Path) -> None:
     """WAL with synchronous FULL (2): a commit survives a power cut."""
-    with Store.open(data) as store, store._engine.connect() as connection:
+    with SqliteStore.open(data) as store, store._engine.connect() as connection:
         modes = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
@@ -72,33 +72,7 @@ def test_commits_reach_the_disk(data: Path) -> None:
     assert modes == ["wal", 2, 1, 1]
 
 
-# Finding
-
-
-def test_a_name_means_its_newest_open_survey(here: World) -> None:
-    winter = here.publish(survey(title="Winter"))
-    spring = here.publish(survey(title="Spring", opens=date(2027, 1, 1)))
-    early = here.publish(survey(title="Published last, opens first", opens=date(2026, 11, 1)))
-    assert here.store.find("app-health").id == spring.id
-    here.store.close_survey(spring.id)
-    assert here.store.find("app-health").id == winter.id
-    for other in (winter, early):
-        here.store.close_survey(other.id)
-    assert here.store.find("app-health").id == spring.id  # none is open: the newest
-
-
-def test_an_id_is_found_by_six_digits_of_it(here: World) -> None:
-    asked = here.publish(survey())
-    for text in (asked.id, asked.id[:6], asked.id[:20]):
-        assert here.store.find(text).id == asked.id
-    for text in (asked.id[:5], asked.id[:6].upper() + "G", "", "ffffff", asked.id + "0"):
-        with pytest.raises(Refused, match=r"there is no survey.*app-health"):
-            here.store.find(text)
-
-
-def test_an_empty_store_says_how_to_publish(here: World) -> None:
-    with pytest.raises(Refused, match="deniable survey publish"):
-        here.store.find("app-health")
+# Surveys
 
 
 def test_publishing_the_same_again_changes_nothing(here: World) -> None:
@@ -117,8 +91,8 @@ def test_a_backup_holds_everything_and_is_private(here: World, tmp_path: Path) -
     assert back_up(here.store.data, copy) == copy.stat().st_size
     assert copy.stat().st_mode & 0o077 == 0
     restore(copy, tmp_path / "again")
-    with Store.open(tmp_path / "again") as store:
-        assert [(t.round, t.reports, t.cells.tolist()) for t in store.tallies(asked.id)] == [
+    with SqliteStore.open(tmp_path / "again") as store:
+        assert [(t.round, t.reports, t.cells.tolist()) for t in store.tallies(asked.sequence)] == [
             (number, reports, cells) for number, (reports, cells) in here.tallies(asked).items()
         ]
 
@@ -171,14 +145,13 @@ def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
 def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(here: World) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.surveys.publishing import publish
     from deniable.shared.errors import UntrustedSurvey
     from deniable.shared.survey.signing import public_hex, sign
 
     first = published(here.store, survey())
     other = Ed25519PrivateKey.generate()
     with pytest.raises(UntrustedSurvey, match="not enrolled"):
-        publish(here.store, first.document, sign(first.document, other), public_hex(other))
+        here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
     here.store.enrol_key(public_hex(other))
     with pytest.raises(UntrustedSurvey, match="published already"):
-        publish(here.store, first.document, sign(first.document, other), public_hex(other))
+        here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))

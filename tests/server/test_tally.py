@@ -11,7 +11,7 @@ from deniable.server.intake.tally import FEW, ROWS, check, tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.survey.document import Survey
-from tests.server.world import BIT, NUMBER, choice, expected_cells, mixed, survey, symbols
+from tests.server.surveys import BIT, NUMBER, choice, expected_cells, mixed, survey, symbols
 
 SURVEYS = {
     "bit": survey(BIT),

@@ -1,4 +1,4 @@
-"""What the tests of the server share: surveys, envelopes, an application, and real servers."""
+"""The server as its tests meet it: a real application in this process, and real processes."""
 
 from __future__ import annotations
 
@@ -7,124 +7,38 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flask import Flask
+from flask import Flask, Response
 
 from deniable.server.app import create_app
 from deniable.server.http.auth import new_token
 from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, Store
-from deniable.server.surveys.publishing import publish
-from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
-from deniable.shared.survey.document import Survey, parse_toml, render_document
-from deniable.shared.survey.questions import Question
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.server.store import PublishedSurvey, SqliteStore
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from deniable.shared.envelope import CONTENT_TYPE, Envelope
+from deniable.shared.survey.document import Survey
+from tests.eventually import PATIENCE
+from tests.server.contract import fault_of
+from tests.server.surveys import published
 
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-PUBLIC = public_hex(KEY)
 NOON = datetime(2026, 12, 15, 12, tzinfo=UTC)
-DECEMBER = 683  # the round of the month of NOON
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-PATIENCE = 20.0  # seconds until a real process must have done what is waited for
-
-BIT = '[[question]]\nname = "crashed"\nkind = "bit"\nepsilon = "1"\n'
-NUMBER = (
-    '[[question]]\nname = "minutes"\nkind = "number"\nlow = 0\nhigh = 120\nepsilon = "1"\n'
-    'mechanism = "local-laplace"\ngrid = 64\n'
-)
 
 
-def choice(options: int, mechanism: str) -> str:
-    texts = ", ".join(f'"option {number}"' for number in range(options))
-    return (
-        f'[[question]]\nname = "browser"\nkind = "choice"\noptions = [{texts}]\nepsilon = "1"\n'
-        f'mechanism = "{mechanism}"\n'
-    )
+class Hands(Clock):
+    """A clock that tests set; `seconds` go with it."""
 
-
-def survey(questions: str = BIT, **changes: object) -> Survey:
-    """A monthly survey of this winter, unless told otherwise."""
-    settings: dict[str, object] = {
-        "name": "app-health",
-        "title": "How is the app doing?",
-        "purpose": "Find crashes.",
-        "owner": "Example Ltd, privacy@example.org",
-        "opens": date(2026, 12, 1),
-        "closes": date(2027, 2, 28),
-        "round": "month",
-        "grace_days": 14,
-        "retention_days": 90,
-        "minimum_reports": 1,
-    } | changes
-    lines = [f"{key} = {_toml(value)}" for key, value in settings.items()]
-    return parse_toml("\n".join(["[survey]", *lines, "", questions]))
-
-
-def mixed() -> Survey:
-    """One question of each kind and of each width on the wire."""
-    named = choice(20, "unary").replace('"browser"', '"languages"')
-    return survey(BIT + NUMBER + choice(300, "k-randomized-response") + named)
-
-
-def published(store: Store, asked: Survey) -> PublishedSurvey:
-    document = render_document(asked)
-    store.enrol_key(PUBLIC)
-    return publish(store, document, sign(document, KEY), PUBLIC)
-
-
-def symbols(asked: Survey, number: int) -> tuple[int, ...]:
-    """Some report: any symbols are ones that a client might send."""
-    return tuple(number * 2654435761 % question.mechanism.symbols for question in asked.questions)
-
-
-def envelope(
-    asked: PublishedSurvey, number: int = 0, *, count: int = 1, round_number: int = DECEMBER
-) -> Envelope:
-    payload = b"".join(
-        encode_report(asked.survey, symbols(asked.survey, number + n)) for n in range(count)
-    )
-    return Envelope(asked.id, round_number, number.to_bytes(16, "big"), count, payload)
-
-
-def expected_cells(asked: Survey, numbers: Iterator[int] | range | list[int]) -> list[int]:
-    """The tally of these reports, counted one by one and by other means than the server's."""
-    totals = [[0] * question.mechanism.cells for question in asked.questions]
-    for number in numbers:
-        for cells, question, symbol in zip(
-            totals, asked.questions, symbols(asked, number), strict=True
-        ):
-            for cell in _counted(question, symbol):
-                cells[cell] += 1
-    return [count for cells in totals for count in cells]
-
-
-def _counted(question: Question, symbol: int) -> list[int]:
-    if question.mechanism.name != "unary":
-        return [symbol]
-    return [bit for bit in range(question.mechanism.cells) if symbol >> bit & 1]
-
-
-def _toml(value: object) -> str:
-    return json.dumps(value) if isinstance(value, str) else str(value)
-
-
-@dataclass
-class Clock:
-    """A time that tests set."""
-
-    time: datetime = NOON
-
-    def __call__(self) -> datetime:
-        return self.time
+    def __init__(self, time: datetime = NOON) -> None:
+        super().__init__(now=lambda: self.time, seconds=lambda: datetime.timestamp(self.time))
+        self.time = time
 
     def pass_(self, **spans: float) -> None:
         self.time += timedelta(**spans)
@@ -134,49 +48,61 @@ class Clock:
 class World:
     """The real application around a real store and a real writer, in this process."""
 
-    store: Store
+    store: SqliteStore
+    catalogue: Catalogue
     writer: Writer
     app: Flask
-    clock: Clock
-    tokens: dict[str, str] = field(default_factory=dict)
+    clock: Hands
 
     @property
     def client(self) -> Any:  # Any: of its answers' JSON
         return self.app.test_client()
 
     def publish(self, asked: Survey) -> PublishedSurvey:
-        made = published(self.store, asked)
-        self.app.extensions["deniable"].catalogue.refresh()
-        return made
+        return published(self.store, asked, self.catalogue)
 
-    def token(self, role: str, **lasts: float) -> dict[str, str]:
-        """The header with a new token of this role."""
+    def token(self, role: str, **lasts: float) -> str:
+        """A new token of this role."""
         token = new_token()
-        end = self.clock() + timedelta(**(lasts or {"days": 1}))
-        self.store.add_token(token, role, self.clock(), end)
-        return {"Authorization": f"Bearer {token}"}
+        end = self.clock.now() + timedelta(**(lasts or {"days": 1}))
+        self.store.add_token(token, role, self.clock.now(), end)
+        return token
+
+    def bearer(self, role: str, **lasts: float) -> dict[str, str]:
+        """The header with one."""
+        return {"Authorization": f"Bearer {self.token(role, **lasts)}"}
 
     def send(self, *envelopes: Envelope, app: bool = False) -> Any:  # Any: a test response
         body = b"".join(each.pack() for each in envelopes)
-        return self.post(body, headers=self.token("app") if app else {})
+        return self.post(body, headers=self.bearer("app") if app else {})
 
     def post(self, body: bytes, content_type: str = CONTENT_TYPE, **more: Any) -> Any:
         return self.client.post("/v1/envelopes", data=body, content_type=content_type, **more)
 
     def tallies(self, asked: PublishedSurvey) -> dict[int, tuple[int, list[int]]]:
-        return {t.round: (t.reports, t.cells.tolist()) for t in self.store.tallies(asked.id)}
+        tallies = self.store.tallies(asked.sequence)
+        return {tally.round: (tally.reports, tally.cells.tolist()) for tally in tallies}
 
 
 @contextmanager
-def world(data: Path) -> Iterator[World]:
-    clock = Clock()
-    with Store.create(data) as store:
-        writer = Writer(store, now=clock)
+def world(data: Path, now: datetime = NOON) -> Iterator[World]:
+    clock = Hands(now)
+    with SqliteStore.create(data) as store:
+        catalogue = Catalogue(store)
+        writer = Writer(store, catalogue, clock)
         writer.start()
+        app, faults = create_app(store, catalogue, writer, clock), set[str | None]()
+
+        @app.after_request
+        def hold_against_the_document(response: Response) -> Response:
+            faults.add(fault_of(response))
+            return response
+
         try:
-            yield World(store, writer, create_app(store, writer, now=clock), clock)
+            yield World(store, catalogue, writer, app, clock)
         finally:
             writer.stop()
+        assert faults <= {None}, faults
 
 
 # Real processes
@@ -254,13 +180,4 @@ def serving(data: Path, *, port: int = 0, command: list[str] | None = None) -> I
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """One run of the command."""
     command = [*DENIABLE, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def eventually(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> float:
-    """Wait until it is so, and say for how long; an error if it never is."""
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < patience, f"after {patience} s still not: {what}"
-        time.sleep(0.01)
-    return time.monotonic() - begin
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import cast
 
 from flask import Flask, Response, request
+from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from deniable.server.http import envelopes as ingest
-from deniable.server.http import operations, results
-from deniable.server.http import surveys as admin
-from deniable.server.http.bodies import BadRequest
+from deniable.server.http import envelopes, operations, results, surveys
 from deniable.server.http.context import EXTENSION, Parts
-from deniable.server.http.problems import problem
+from deniable.server.http.messages import HttpError, problem
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import StoreUnusable
 
@@ -36,24 +33,25 @@ log = logging.getLogger("deniable.server")
 
 
 def create_app(
-    store: Store, writer: Writer, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    store: Store, catalogue: Catalogue, writer: Writer, clock: Clock | None = None
 ) -> Flask:
-    """The application; whoever calls it starts and stops the writer."""
+    """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
     # One more than may come: the framework stops at its limit in silence, `read_body` does not.
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
+    app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
-    app.extensions[EXTENSION] = Parts(store, writer, now, Catalogue(store), Metrics(writer))
-    for part in (ingest, admin, operations, results, dashboard):
+    app.extensions[EXTENSION] = Parts(store, catalogue, writer, clock or Clock(), Metrics(writer))
+    for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
-    app.register_error_handler(BadRequest, _bad_request)
+    app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(HTTPException, _http_error)
     app.after_request(_secure)
     return app
 
 
-def _bad_request(error: BadRequest) -> Response:
+def _http_problem(error: HttpError) -> Response:
     return problem(error.status, error.detail, code=error.code)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
+    from deniable.server.results import QuestionResult, Results, Round
     from deniable.server.results.display import Figures
 
 HEADINGS = ("question", "label", "estimate", "95 % interval", "±", "reports")
 NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
-Document = dict[str, Any]  # JSON: values of several types
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -32,69 +31,67 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from datetime import UTC, datetime
 
-    from deniable.server.results import csv_text, survey_results
-    from deniable.server.store import Store
+    import msgspec
 
-    with Store.open(chosen.data) as store:
-        published = store.find(chosen.survey)
-        tallies = store.tallies(published.id)
-    document = survey_results(published, tallies, datetime.now(UTC), chosen.round)
+    from deniable.server.results import csv_text, survey_results
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
+
+    with open_store(chosen.data) as store:
+        published = Catalogue(store).find(chosen.survey)
+        tallies = store.tallies(published.sequence)
+    results = survey_results(published, tallies, datetime.now(UTC), chosen.round)
     if chosen.json:
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        print(msgspec.json.encode(results).decode())
     elif chosen.csv:
-        sys.stdout.write(csv_text(document).replace("\r\n", "\n"))
+        sys.stdout.write(csv_text(results).replace("\r\n", "\n"))
     else:
-        print("\n".join(lines(document)))
+        print("\n".join(lines(results)))
     return 0
 
 
-def lines(document: Document) -> Iterator[str]:
+def lines(results: Results) -> Iterator[str]:
     """The whole answer as a person reads it."""
-    yield f"{document['name']}: {document['title']}"
-    yield f"{document['survey']}, {document['state']}, ε {document['epsilon']} a round"
-    if not document["rounds"]:
+    yield f"{results.name}: {results.title}"
+    yield f"{results.survey}, {results.state}, ε {results.epsilon} a round"
+    if not results.rounds:
         yield "\nNo round has begun yet, so there is nothing to show."
-    for period in document["rounds"]:
+    for period in results.rounds:
         yield ""
-        yield from _round_lines(period, document["about"])
+        yield from _round_lines(results, period)
     yield ""
     yield "Intervals hold the truth in 95 % of cases, each by itself, at one look. They are about"
     yield "the people who reported. Nothing is clipped: an estimate may leave what is possible."
 
 
-def _round_lines(period: Document, about: Document) -> Iterator[str]:
-    days = (
-        period["from"]
-        if period["from"] == period["until"]
-        else f"{period['from']} to {period['until']}"
-    )
-    yield f"Round {period['round']}, {days}: {_count(period['reports'])}"
-    if period["note"]:
-        yield f"  {period['note']}"
-    rows = [
-        cells
-        for name, part in period["questions"].items()
-        for cells in _rows(name, part, about[name])
-    ]
+def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    first, last = period.first_day, period.last_day
+    days = first if first == last else f"{first} to {last}"
+    yield f"Round {period.round}, {days}: {_count(period.reports)}"
+    if period.note:
+        yield f"  {period.note}"
+    rows = [cells for question in results.of(period) for cells in _rows(question)]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
 
 
-def _rows(name: str, rows: Sequence[Document], about: Document) -> Iterator[tuple[str, ...]]:
+def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:
     from deniable.server.results.display import figures
 
-    first = f"{name} (ε {about['epsilon']})"
+    about, rows = question.about, question.rows
+    first = f"{question.name} (ε {about.epsilon})"
     for row in rows[:ROWS_SHOWN]:
-        yield first, row["label"], *_cells(figures(row, about["kind"]), row), f"{row['reports']:,}"
+        found = figures(row, about.statistic, about.unit)
+        yield first, row.label, *_cells(found, row.note), f"{row.reports:,}"
         first = ""
     if len(rows) > ROWS_SHOWN:
         yield "", f"… {len(rows) - ROWS_SHOWN:,} more: --csv", "", "", "", ""
 
 
-def _cells(found: Figures | None, row: Document) -> tuple[str, str, str]:
+def _cells(found: Figures | None, note: str | None) -> tuple[str, str, str]:
     if found is None:
-        return "–", row["note"], ""
+        return "–", note or "", ""
     return found.whole, found.interval, found.margin
 
 

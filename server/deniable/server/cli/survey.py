@@ -74,7 +74,7 @@ def _new(chosen: Namespace) -> int:
 
 
 def _check(chosen: Namespace) -> int:
-    from deniable.server.surveys.advice import describe, facts, warnings
+    from deniable.server.results.advice import describe, facts, warnings
 
     survey = _read(chosen.file)
     found = warnings(survey, _today())
@@ -87,18 +87,18 @@ def _check(chosen: Namespace) -> int:
 
 
 def _publish(chosen: Namespace) -> int:
-    from deniable.server.store import Store
-    from deniable.server.surveys.advice import describe, facts, warnings
-    from deniable.server.surveys.publishing import publish
+    from deniable.server.results.advice import describe, facts, warnings
+    from deniable.server.store import create_store
+    from deniable.server.surveys.catalogue import Catalogue
     from deniable.shared.survey.document import render_document
     from deniable.shared.survey.signing import public_hex, sign
 
     survey = _read(chosen.file)
     document = render_document(survey)
-    with Store.create(chosen.data) as store:
+    with create_store(chosen.data) as store:
         key = _signing_key(chosen)
         store.enrol_key(public_hex(key))
-        published = publish(store, document, sign(document, key), public_hex(key))
+        published = Catalogue(store).publish(document, sign(document, key), public_hex(key))
     found = warnings(survey, _today())
     if chosen.json:
         identity = {"id": published.id, "key": published.key, "state": published.state}
@@ -129,10 +129,11 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
 
-    with Store.open(chosen.data) as store:
-        surveys = store.surveys()
+    with open_store(chosen.data) as store:
+        surveys = Catalogue(store).surveys()
     if chosen.json:
         rows = [
             {
@@ -162,15 +163,17 @@ def _list(chosen: Namespace) -> int:
 
 
 def _show(chosen: Namespace) -> int:
-    from deniable.server.store import Store
-    from deniable.server.surveys.advice import describe
+    from msgspec import to_builtins
 
-    with Store.open(chosen.data) as store:
-        published = store.find(chosen.survey)
+    from deniable.server.results.advice import describe
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue, entry
+
+    with open_store(chosen.data) as store:
+        published = Catalogue(store).find(chosen.survey)
     if chosen.json:
-        from deniable.server.surveys.catalogue import entry
-
-        print(json.dumps(entry(published) | {"name": published.name}, ensure_ascii=False))
+        shown = to_builtins(entry(published)) | {"name": published.name}
+        print(json.dumps(shown, ensure_ascii=False))
         return 0
     print("\n".join(describe(published.survey)))
     print(f"{published.state}, id {published.id}\nsigned by the key {published.key}")
@@ -178,11 +181,12 @@ def _show(chosen: Namespace) -> int:
 
 
 def _close(chosen: Namespace) -> int:
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
 
-    with Store.open(chosen.data) as store:
-        published = store.find(chosen.survey)
-        store.close_survey(published.id)
+    with open_store(chosen.data) as store:
+        published = Catalogue(store).find(chosen.survey)
+        store.close_survey(published.sequence)
     if chosen.json:
         print(json.dumps({"id": published.id, "name": published.name, "state": "closed"}))
     else:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
-from deniable.shared.errors import WrongUse
+from deniable.shared.errors import Refused, WrongUse
+
+if TYPE_CHECKING:
+    from deniable.server.store import Token
 
 DAYS = 365
 MOST_DAYS = 3_660
@@ -36,7 +41,7 @@ def run(chosen: Namespace) -> int:
 
 def _create(chosen: Namespace) -> int:
     from deniable.server.http.auth import check_role, new_token
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
 
     role = check_role(chosen.role)
     if not 1 <= chosen.days <= MOST_DAYS:
@@ -44,7 +49,7 @@ def _create(chosen: Namespace) -> int:
     now = datetime.now(UTC)
     expires = now + timedelta(days=chosen.days)
     token = new_token()
-    with Store.open(chosen.data) as store:
+    with open_store(chosen.data) as store:
         store.add_token(token, role, now, expires)
     made = {"token": token, "role": role, "expires": expires.isoformat(timespec="seconds")}
     if chosen.json:
@@ -55,9 +60,9 @@ def _create(chosen: Namespace) -> int:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
 
-    with Store.open(chosen.data) as store:
+    with open_store(chosen.data) as store:
         tokens = store.tokens()
     if chosen.json:
         rows = [
@@ -80,15 +85,27 @@ def _list(chosen: Namespace) -> int:
 
 
 def _revoke(chosen: Namespace) -> int:
-    from deniable.server.store import Store
+    from deniable.server.store import open_store
 
-    with Store.open(chosen.data) as store:
-        token = store.revoke_token(chosen.token)
+    with open_store(chosen.data) as store:
+        token = _the_one(store.tokens(), chosen.token)
+        store.revoke_token(token.id)
     if chosen.json:
         print(json.dumps({"revoked": token.id, "role": token.role}))
     else:
         print(f"revoked {token.id}, of the role {token.role}")
     return 0
+
+
+def _the_one(tokens: Sequence[Token], beginning: str) -> Token:
+    """The token whose id begins so; exactly one must."""
+    found = [token for token in tokens if token.id.startswith(beginning)]
+    if len(found) != 1 or not beginning:
+        raise Refused(
+            f"{len(found)} tokens have an id that begins with {beginning!r}; "
+            "`deniable token list --data DIR` lists them"
+        )
+    return found[0]
 
 
 TOKEN = Verb("token", "make, list and revoke tokens", arguments, run)

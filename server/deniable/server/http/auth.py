@@ -17,7 +17,7 @@ from flask import request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import parts
-from deniable.server.http.problems import problem
+from deniable.server.http.messages import problem
 from deniable.shared.errors import WrongUse
 
 COOKIE = "deniable_session"
@@ -53,7 +53,7 @@ def role_of(token: str) -> str | None:
     if not _TOKEN.fullmatch(token):
         return None
     here = parts()
-    return here.store.role_of(token, here.now())
+    return here.store.role_of(token, here.clock.now())
 
 
 def bearer_role() -> str | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import cast
 
 from flask import current_app
 
+from deniable.server.http.messages import HttpError
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.store import Store
-from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.store import PublishedSurvey, Store
+from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
+from deniable.server.surveys.clock import Clock
 
 EXTENSION = "deniable"
 
@@ -20,12 +20,22 @@ EXTENSION = "deniable"
 @dataclass(frozen=True)
 class Parts:
     store: Store
-    writer: Writer
-    now: Callable[[], datetime]  # in UTC, with its time zone
     catalogue: Catalogue
+    writer: Writer
+    clock: Clock
     metrics: Metrics
 
 
 def parts() -> Parts:
     """The parts of the application that handles this request."""
     return cast(Parts, current_app.extensions[EXTENSION])
+
+
+def asked_for(text: str) -> PublishedSurvey:
+    """The survey that an address under /v1 names, which is not repeated where there is none."""
+    try:
+        return parts().catalogue.find(text)
+    except UnknownSurvey:
+        raise HttpError(
+            404, "no survey has this name or id, or several ids begin so; GET /v1/surveys lists all"
+        ) from None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
 
-from flask import Blueprint, jsonify, request
-from flask.typing import ResponseReturnValue
+from flask import Blueprint, Response, request
+from msgspec import Struct
 
 from deniable.server.http.auth import bearer_role
-from deniable.server.http.bodies import BadRequest, read_body
 from deniable.server.http.context import parts
-from deniable.server.intake.admission import Refusal, judge
-from deniable.server.intake.commit import Verdict
+from deniable.server.http.messages import JSON, HttpError, answer, read_body
+from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.writer import Unavailable
-from deniable.server.store import Upload
+from deniable.server.results.document import Count
+from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
 from deniable.shared.envelope import (
     CONTENT_TYPE,
     MOST_REPORTS,
@@ -26,36 +27,66 @@ from deniable.shared.envelope import (
 )
 from deniable.shared.errors import InvalidEnvelope
 
-JSON = "application/json"
 MOST_ENVELOPES = 4_096  # in one body
 FROM_ANYONE = 1  # report in an envelope, without an app token
 OVER = "reports of this round are no longer taken"
-NO_SURVEY = 0, "unknown"  # the sequence and name under which reports for no survey are counted
+NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
-NAMES: Mapping[Verdict, str] = {"accepted": ACCEPTED, "duplicate": DUPLICATES, "late": "late"}
+Code = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
 
-Outcome = tuple[Upload | Refusal, str]  # what was judged, and what became of it
 
-blueprint = Blueprint("ingest", __name__)
+class RefusedEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`index` counts the body's envelopes from 0."""
+
+    index: Count
+    code: Code
+    detail: str
+
+
+class Receipt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of a body: reports that were counted, and that had been already."""
+
+    accepted: Count
+    duplicates: Count
+    refused: tuple[RefusedEnvelope, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """An envelope, and what became of it: accepted, duplicates, or the code of its refusal."""
+
+    survey: PublishedSurvey | None
+    reports: int
+    outcome: str
+    detail: str
+
+
+blueprint = Blueprint("envelopes", __name__)
 
 
 @blueprint.post("/v1/envelopes")
-def receive() -> ResponseReturnValue:
+def receive() -> Response:
     most = _most_reports()
     envelopes = _envelopes()
     here = parts()
-    now = here.now()
-    judged = [judge(envelope, here.catalogue, now, most) for envelope in envelopes]
-    uploads = [each for each in judged if isinstance(each, Upload)]
+    now = here.clock.now()
+    handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
+    _count(handled)
+    return answer(_receipt(handled))
+
+
+def _handle(decisions: Sequence[Upload | Refusal]) -> Iterator[Handled]:
+    """Write what was admitted, and only then say of each what became of it."""
+    uploads = [each for each in decisions if isinstance(each, Upload)]
     try:
-        verdicts = iter(here.writer.write(uploads) if uploads else [])
+        outcomes = iter(parts().writer.write(uploads) if uploads else ())
     except Unavailable as error:
-        raise BadRequest(503, str(error)) from None
-    outcomes = [
-        (each, NAMES[next(verdicts)] if isinstance(each, Upload) else each.code) for each in judged
-    ]
-    _count(outcomes)
-    return jsonify(_answer(outcomes))
+        raise HttpError(503, str(error)) from None
+    for each in decisions:
+        if isinstance(each, Upload):
+            yield Handled(each.survey, each.count, next(outcomes), OVER)
+        else:
+            yield Handled(each.survey, each.count, each.code, each.detail)
 
 
 def _most_reports() -> int:
@@ -64,9 +95,9 @@ def _most_reports() -> int:
         return FROM_ANYONE
     role = bearer_role()
     if role is None:
-        raise BadRequest(401, "the token is not known here, or has ended; leave it out or renew it")
+        raise HttpError(401, "the token is not known here, or has ended; leave it out or renew it")
     if role != "app":
-        raise BadRequest(
+        raise HttpError(
             403, f"reports are sent with an app token or none; this one's role is {role}"
         )
     return MOST_REPORTS
@@ -75,38 +106,40 @@ def _most_reports() -> int:
 def _envelopes() -> Sequence[Envelope | NamedReports]:
     charset = request.mimetype_params.get("charset", "utf-8").lower()
     if request.mimetype not in (CONTENT_TYPE, JSON) or charset != "utf-8":
-        raise BadRequest(415, f"send {CONTENT_TYPE} or {JSON}")
+        raise HttpError(415, f"send {CONTENT_TYPE} or {JSON}")
     body = read_body()
     try:
         parse = parse_json_envelopes if request.mimetype == JSON else parse_envelopes
         envelopes: Sequence[Envelope | NamedReports] = parse(body)
     except InvalidEnvelope as error:
-        raise BadRequest(400, f"{error.detail}; nothing was counted", error.code) from None
+        raise HttpError(400, f"{error.detail}; nothing was counted", error.code) from None
     if len(envelopes) > MOST_ENVELOPES:
-        raise BadRequest(
+        raise HttpError(
             413, f"a body holds at most {MOST_ENVELOPES} envelopes; nothing was counted"
         )
     return envelopes
 
 
-def _answer(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
-    refused = [
-        {"index": index, "code": code, "detail": each.detail if isinstance(each, Refusal) else OVER}
-        for index, (each, code) in enumerate(outcomes)
-        if code not in (ACCEPTED, DUPLICATES)
-    ]
+def _receipt(handled: Sequence[Handled]) -> Receipt:
     reports = Counter[str]()
-    for each, code in outcomes:
-        reports[code] += each.count
-    return {ACCEPTED: reports[ACCEPTED], DUPLICATES: reports[DUPLICATES], "refused": refused}
+    for each in handled:
+        reports[each.outcome] += each.reports
+    return Receipt(
+        accepted=reports[ACCEPTED],
+        duplicates=reports[DUPLICATES],
+        refused=tuple(
+            RefusedEnvelope(index=index, code=cast(Code, each.outcome), detail=each.detail)
+            for index, each in enumerate(handled)
+            if each.outcome not in (ACCEPTED, DUPLICATES)
+        ),
+    )
 
 
-def _count(outcomes: Sequence[Outcome]) -> None:
+def _count(handled: Sequence[Handled]) -> None:
     """For the operator: how many reports ended how, by survey."""
-    here = parts()
-    totals = Counter[tuple[int, str]]()
-    for each, code in outcomes:
-        sequence, identifier = (each.survey.sequence, each.survey.id) if each.survey else NO_SURVEY
-        totals[sequence, code] += each.count
-        here.metrics.reports.labels(identifier, code).inc(each.count)
+    here, totals = parts(), Counter[tuple[int, str]]()
+    for each in handled:
+        sequence, name = (each.survey.sequence, each.survey.id) if each.survey else NOWHERE
+        totals[sequence, each.outcome] += each.reports
+        here.metrics.reports.labels(name, each.outcome).inc(each.reports)
     here.writer.count(totals)

@@ -1,79 +1,113 @@
-"""The HTTP interface as an OpenAPI 3.1 document: every address, every answer."""
+"""The HTTP interface as an OpenAPI 3.1 document: every address, every answer.
+
+The schemas of answers are made from the types that are sent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from deniable.server.http.envelopes import Receipt
+from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
+from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
+from deniable.server.results import Results
+from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import CONTENT_TYPE, MOST_BODY_BYTES, MOST_REPORTS
 
 Json = dict[str, Any]  # a part of a JSON document
+Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
 
-HEX_64 = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-COUNT = {"type": "integer", "minimum": 0}
-CODES = ["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
+TYPES = (Counters, Problem, Receipt, Results, SignedSurvey, Status, SurveyEntry, SurveyList)
+PLACE = "#/components/schemas/"
 TEXT = {"type": "string"}
-NUMBER_OR_NULL = {"type": ["number", "null"]}
+COUNT = {"type": "integer", "minimum": 0}
+SENT = {
+    "JsonEnvelopes": {
+        "type": "object",
+        "description": "Envelopes for people with curl; a question's value is its symbol.",
+        "properties": {"envelopes": {"type": "array", "items": {"$ref": f"{PLACE}JsonEnvelope"}}},
+        "required": ["envelopes"],
+        "additionalProperties": False,
+    },
+    "JsonEnvelope": {
+        "type": "object",
+        "properties": {
+            "survey": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "round": COUNT,
+            "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            "reports": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": {"type": ["integer", "string"]},
+                },
+            },
+        },
+        "required": ["survey", "round", "id", "reports"],
+        "additionalProperties": False,
+    },
+}
 
 DESCRIPTION = (
     "Reports come in, estimates with intervals go out. Reports are randomized on the device; this "
     "server never sees a true answer. Errors are problem documents (RFC 9457)."
 )
+BROKEN = (500, 503)  # a mistake of ours, a store that cannot be read or written now
+GUARDED = (401, 403)
 
 
 def document() -> Json:
+    _, made = msgspec.json.schema_components(TYPES, ref_template=PLACE + "{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "deniable", "version": "1", "description": DESCRIPTION},
         "paths": _paths(),
         "components": {
-            "schemas": _schemas(),
+            "schemas": {**made, **SENT},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"problem": _content("Refused.", "problem", "application/problem+json")},
+            "responses": {"problem": _content("Refused.", Problem, PROBLEM)},
         },
     }
 
 
 def _paths() -> Json:
-    one = [_path_parameter("id", HEX_64, "The survey's id.")]
-    results = [*one, _query("round", COUNT, "Only this round.")]
+    one = [_parameter("id", "path", TEXT, "Its id, the first digits of it (6 or more), its name.")]
+    results = [*one, _parameter("round", "query", COUNT, "Only this round.")]
+    asked = (*GUARDED, 404, *BROKEN)
     return {
         "/v1/surveys": {
-            "get": _reading("Which surveys there are: the same answer for everybody.", "surveys"),
+            "get": _reading("Which there are: the same answer for everybody.", SurveyList, *BROKEN),
             "post": _publish(),
         },
         "/v1/surveys/{id}": {
             "parameters": one,
-            "get": _reading("One survey.", "survey", 404),
+            "get": _reading("One survey.", SurveyEntry, 404, *BROKEN),
         },
         "/v1/surveys/{id}/close": {
             "parameters": one,
-            "post": _for(
-                "operator", "Take no more reports of it, for good.", {"200": "survey"}, 404
-            ),
+            "post": _for("operator", "Take no more reports of it, for good.", SurveyEntry, *asked),
         },
         "/v1/surveys/{id}/results": {
             "parameters": results,
-            "get": _for("analyst", "Estimates with intervals.", {"200": "results"}, 400, 404),
+            "get": _for("analyst", "Estimates with intervals.", Results, 400, *asked),
         },
         "/v1/surveys/{id}/results.csv": {
             "parameters": results,
-            "get": _for("analyst", "The same as CSV.", {"200": "csv"}, 400, 404),
+            "get": _for("analyst", "The same as CSV.", "text/csv", 400, *asked),
         },
         "/v1/surveys/{id}/counters": {
             "parameters": one,
-            "get": _for("analyst", "What became of its reports.", {"200": "counters"}, 404),
+            "get": _for("analyst", "What became of its reports.", Counters, *asked),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _reading("Alive.", "status")},
-        "/readyz": {"get": _reading("Ready: reports can be written.", "status", 503)},
-        "/metrics": {
-            "get": {
-                "summary": "Figures for Prometheus.",
-                "responses": {"200": _text("Figures.", "text/plain")},
-            }
-        },
-        "/v1/openapi.json": {"get": _reading("This document.", "anything")},
+        "/healthz": {"get": _reading("Alive.", Status)},
+        "/readyz": {"get": _reading("Ready: reports can be written.", Status, 503)},
+        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
+        "/v1/openapi.json": {"get": _reading("This document.", JSON)},
     }
 
 
@@ -90,130 +124,57 @@ def _send() -> Json:
             "required": True,
             "content": {
                 CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}},
-                "application/json": {"schema": _ref("envelopes")},
+                JSON: {"schema": {"$ref": f"{PLACE}JsonEnvelopes"}},
             },
         },
-        "responses": {
-            "200": _content("What became of them.", "outcome"),
-            **_problems(400, 401, 403, 413, 415, 503),
-        },
+        "responses": _responses(
+            {200: "What became of them."}, Receipt, 400, *GUARDED, 413, 415, *BROKEN
+        ),
     }
 
 
 def _publish() -> Json:
-    answers = {"200": "survey", "201": "survey"}
-    operation = _for(
-        "operator", "Publish a survey signed by a key that is enrolled.", answers, 400, 413
-    )
-    body = {"required": True, "content": {"application/json": {"schema": _ref("signed")}}}
+    summary = "Publish a survey signed by a key that is enrolled."
+    answers = {200: "It was published already.", 201: summary}
+    operation = _for("operator", summary, SurveyEntry)
+    operation["responses"] = _responses(answers, SurveyEntry, 400, *GUARDED, 413, 415, *BROKEN)
+    body = {"required": True, "content": {JSON: {"schema": _schema(SignedSurvey)}}}
     return operation | {"requestBody": body}
 
 
-def _reading(summary: str, schema: str, *problems: int) -> Json:
-    return {
-        "summary": summary,
-        "responses": {"200": _content(summary, schema), **_problems(*problems)},
-    }
+def _reading(summary: str, kind: Answer, *problems: int) -> Json:
+    return {"summary": summary, "responses": _responses({200: summary}, kind, *problems)}
 
 
-def _for(role: str, summary: str, answers: Mapping[str, str], *problems: int) -> Json:
-    found = {
-        status: _text(summary, "text/csv") if name == "csv" else _content(summary, name)
-        for status, name in answers.items()
-    }
-    return {
-        "summary": summary,
-        "description": f"For the role {role}.",
-        "security": [{"token": []}],
-        "responses": {**found, **_problems(401, 403, *problems, 503)},
-    }
+def _for(role: str, summary: str, kind: Answer, *problems: int) -> Json:
+    described = {"description": f"For the role {role}.", "security": [{"token": []}]}
+    return _reading(summary, kind, *problems) | described
 
 
-def _schemas() -> Json:
-    status = {"type": "integer"}
-    return {
-        "anything": {"type": "object"},
-        "status": _object(status=TEXT),
-        "problem": _object(("code",), type=TEXT, title=TEXT, status=status, detail=TEXT, code=TEXT),
-        "signed": _object(document=TEXT, signature=TEXT, key=HEX_64),
-        "survey": _object(
-            id=HEX_64, document=TEXT, signature=TEXT, key=HEX_64, state={"enum": ["open", "closed"]}
-        ),
-        "surveys": _object(surveys=_list(_ref("survey"))),
-        "envelopes": _object(envelopes=_list(_ref("envelope"))),
-        "envelope": _object(
-            survey=HEX_64,
-            round=COUNT,
-            id={"type": "string", "pattern": "^[0-9a-f]{32}$"},
-            reports=_list(
-                {"type": "object", "additionalProperties": {"type": ["integer", "string"]}}
-            ),
-        ),
-        "outcome": _object(accepted=COUNT, duplicates=COUNT, refused=_list(_ref("refusal"))),
-        "refusal": _object(index=COUNT, code={"enum": CODES}, detail=TEXT),
-        "counters": _object(
-            survey=HEX_64,
-            name=TEXT,
-            accepted=COUNT,
-            duplicates=COUNT,
-            refused={"type": "object", "additionalProperties": COUNT},
-        ),
-        "results": _open(survey=HEX_64, name=TEXT, epsilon=TEXT, rounds=_list(_ref("round"))),
-        "round": _open(
-            round=COUNT,
-            open={"type": "boolean"},
-            reports=COUNT,
-            questions={"type": "object", "additionalProperties": _list(_ref("estimate"))},
-        ),
-        "estimate": _open(
-            label=TEXT,
-            estimate=NUMBER_OR_NULL,
-            low=NUMBER_OR_NULL,
-            high=NUMBER_OR_NULL,
-            standard_error=NUMBER_OR_NULL,
-            reports=COUNT,
-        ),
-    }
+def _responses(answers: Mapping[int, str], kind: Answer, *problems: int) -> Json:
+    found = {str(status): _content(summary, kind) for status, summary in answers.items()}
+    refused = {"$ref": "#/components/responses/problem"}
+    return found | {str(status): refused for status in sorted(problems)}
 
 
-def _object(optional: tuple[str, ...] = (), /, **properties: Json) -> Json:
-    return _open(optional, **properties) | {"additionalProperties": False}
+def _content(summary: str, kind: Answer, media_type: str = JSON) -> Json:
+    if not isinstance(kind, str):
+        schema = _schema(kind)
+    else:
+        media_type, schema = kind, {"type": "object"} if kind == JSON else TEXT
+    return {"description": summary, "content": {media_type: {"schema": schema}}}
 
 
-def _open(optional: tuple[str, ...] = (), /, **properties: Json) -> Json:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required}
+def _schema(kind: type[Struct]) -> Json:
+    return {"$ref": f"{PLACE}{kind.__name__}"}
 
 
-def _list(items: Json) -> Json:
-    return {"type": "array", "items": items}
-
-
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _content(summary: str, schema: str, kind: str = "application/json") -> Json:
-    return {"description": summary, "content": {kind: {"schema": _ref(schema)}}}
-
-
-def _text(summary: str, kind: str) -> Json:
-    return {"description": summary, "content": {kind: {"schema": TEXT}}}
-
-
-def _problems(*statuses: int) -> Json:
-    return {str(status): {"$ref": "#/components/responses/problem"} for status in statuses}
-
-
-def _path_parameter(name: str, schema: Json, description: str) -> Json:
+def _parameter(name: str, place: str, schema: Json, description: str) -> Json:
+    required = place == "path"
     return {
         "name": name,
-        "in": "path",
-        "required": True,
+        "in": place,
+        "required": required,
         "schema": schema,
         "description": description,
     }
-
-
-def _query(name: str, schema: Json, description: str) -> Json:
-    return {"name": name, "in": "query", "schema": schema, "description": description}

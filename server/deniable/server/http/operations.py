@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 
 from flask import Blueprint, Response, jsonify
-from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import Parts, parts
+from deniable.server.http.messages import Status, answer, problem
 from deniable.server.http.openapi import document
-from deniable.server.http.problems import problem
 from deniable.server.intake.metrics import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
 
@@ -19,23 +18,23 @@ blueprint = Blueprint("operations", __name__)
 
 
 @blueprint.get("/healthz")
-def alive() -> ResponseReturnValue:
-    return jsonify({"status": "alive"})
+def alive() -> Response:
+    return answer(Status(status="alive"))
 
 
 @blueprint.get("/readyz")
-def ready() -> ResponseReturnValue:
+def ready() -> Response:
     reason = readiness(parts())
-    return jsonify({"status": "ready"}) if reason is None else problem(503, reason)
+    return answer(Status(status="ready")) if reason is None else problem(503, reason)
 
 
 @blueprint.get("/metrics")
-def metrics() -> ResponseReturnValue:
+def metrics() -> Response:
     return Response(parts().metrics.render(), content_type=CONTENT_TYPE)
 
 
 @blueprint.get("/v1/openapi.json")
-def openapi() -> ResponseReturnValue:
+def openapi() -> Response:
     return jsonify(document())
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 from flask import Blueprint, Response, request
 
 from deniable.server.http.auth import require
-from deniable.server.http.context import parts
-from deniable.server.http.problems import problem
-from deniable.server.results import csv_text, survey_results
+from deniable.server.http.context import asked_for, parts
+from deniable.server.http.messages import HttpError, answer
+from deniable.server.results import Results, csv_text, survey_results
 from deniable.shared.errors import Refused
 
-__all__ = ["blueprint", "survey_results"]
+CSV = "text/csv"
+MOST_ROUND_DIGITS = 9
 
 blueprint = Blueprint("results", __name__)
 
@@ -20,28 +19,32 @@ blueprint = Blueprint("results", __name__)
 @blueprint.get("/v1/surveys/<identifier>/results")
 @require("analyst")
 def results(identifier: str) -> Response:
-    return _answer(identifier, "application/json")
+    return answer(_results(identifier))
 
 
 @blueprint.get("/v1/surveys/<identifier>/results.csv")
 @require("analyst")
 def results_csv(identifier: str) -> Response:
-    return _answer(identifier, "text/csv")
+    found = _results(identifier)
+    disposition = {"Content-Disposition": f'attachment; filename="{found.name}-results.csv"'}
+    return Response(csv_text(found), mimetype=CSV, headers=disposition)
 
 
-def _answer(identifier: str, kind: str) -> Response:
-    text = request.args.get("round")
-    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
-        return problem(400, "round is a whole number, like ?round=683")
-    here = parts()
+def _results(identifier: str) -> Results:
+    number, here = _round(), parts()
+    published = asked_for(identifier)
     try:
-        published = here.store.find(identifier)
-        tallies = here.store.tallies(published.id)
-        document = survey_results(published, tallies, here.now(), int(text) if text else None)
+        tallies = here.store.tallies(published.sequence)
+        return survey_results(published, tallies, here.clock.now(), number)
     except Refused as error:
-        return problem(404, str(error))
-    if kind == "text/csv":
-        name = f"{published.name}-results.csv"
-        disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(csv_text(document), mimetype=kind, headers=disposition)
-    return Response(json.dumps(document, ensure_ascii=False, allow_nan=False), mimetype=kind)
+        raise HttpError(404, str(error)) from None
+
+
+def _round() -> int | None:
+    """The one that is asked for, if one is."""
+    text = request.args.get("round")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_ROUND_DIGITS):
+        raise HttpError(400, "round is a whole number, like ?round=683")
+    return int(text)

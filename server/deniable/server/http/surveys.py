@@ -2,103 +2,109 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, cast
+from typing import Annotated
 
-from flask import Blueprint, Response, jsonify
-from flask.typing import ResponseReturnValue
+import msgspec
+from flask import Blueprint, Response
+from msgspec import Meta, Struct
 
 from deniable.server.http.auth import require
-from deniable.server.http.bodies import BadRequest, read_body
-from deniable.server.http.context import parts
-from deniable.server.store import PublishedSurvey
-from deniable.server.surveys.catalogue import entry
-from deniable.server.surveys.publishing import publish
+from deniable.server.http.context import asked_for, parts
+from deniable.server.http.messages import JSON, HttpError, answer, read_body
+from deniable.server.results.document import Count, SurveyId
+from deniable.server.surveys.catalogue import SurveyEntry, entry, entry_text
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey
 
 CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
-FIELDS = ("document", "signature", "key")
+Text = Annotated[str, Meta(min_length=1)]
 
-blueprint = Blueprint("admin", __name__)
+blueprint = Blueprint("surveys", __name__)
+
+
+class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """In the order of publication."""
+
+    surveys: tuple[SurveyEntry, ...]
+
+
+class SignedSurvey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A survey to publish: the exact text, and its Ed25519 signature by the key, both in hex."""
+
+    document: Text
+    signature: Text
+    key: Text
+
+
+class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of a survey's reports; those refused by their codes."""
+
+    survey: SurveyId
+    name: str
+    accepted: Count
+    duplicates: Count
+    refused: dict[str, Count]
 
 
 @blueprint.get("/v1/surveys")
-def list_surveys() -> ResponseReturnValue:
+def list_surveys() -> Response:
     return _public(parts().catalogue.listing())
 
 
 @blueprint.get("/v1/surveys/<identifier>")
-def show_survey(identifier: str) -> ResponseReturnValue:
-    return _public(json.dumps(entry(_known(identifier)), ensure_ascii=False).encode())
+def show_survey(identifier: str) -> Response:
+    return _public(entry_text(asked_for(identifier)).encode())
 
 
 @blueprint.post("/v1/surveys")
 @require("operator")
-def publish_survey() -> ResponseReturnValue:
+def publish_survey() -> Response:
     """The signature must be by a key that is enrolled here: the server itself holds none."""
-    fields = _fields()
-    here = parts()
-    known = {survey.id for survey in here.store.surveys()}
+    signed, catalogue = _signed(), parts().catalogue
+    known = {published.id for published in catalogue.surveys()}
     try:
-        published = publish(
-            here.store, fields["document"].encode(), fields["signature"], fields["key"]
-        )
+        published = catalogue.publish(signed.document.encode(), signed.signature, signed.key)
     except InvalidSurvey as error:
-        raise BadRequest(400, str(error), "invalid-survey") from None
+        raise HttpError(400, str(error), "invalid-survey") from None
     except UntrustedSurvey as error:
-        raise BadRequest(403, str(error), "untrusted-survey") from None
-    here.catalogue.refresh()
-    return jsonify(entry(published)), 200 if published.id in known else 201
+        raise HttpError(403, str(error), "untrusted-survey") from None
+    return answer(entry(published), 200 if published.id in known else 201)
 
 
 @blueprint.post("/v1/surveys/<identifier>/close")
 @require("operator")
-def close_survey(identifier: str) -> ResponseReturnValue:
+def close_survey(identifier: str) -> Response:
     """Closed is closed: the server takes no more reports of it, and nothing opens it again."""
-    here = parts()
-    here.store.close_survey(_known(identifier).id)
-    here.catalogue.refresh()
-    return jsonify(entry(_known(identifier)))
+    return answer(entry(parts().catalogue.close(asked_for(identifier))))
 
 
 @blueprint.get("/v1/surveys/<identifier>/counters")
 @require("analyst")
-def show_counters(identifier: str) -> ResponseReturnValue:
-    published = _known(identifier)
-    counters = parts().store.counters(published.id)
-    refused = {code: n for code, n in counters.items() if code not in ("accepted", "duplicates")}
-    return jsonify(
-        {
-            "survey": published.id,
-            "name": published.name,
-            "accepted": counters.get("accepted", 0),
-            "duplicates": counters.get("duplicates", 0),
-            "refused": refused,
-        }
+def show_counters(identifier: str) -> Response:
+    published = asked_for(identifier)
+    counted = dict(parts().store.counters(published.sequence))
+    accepted, duplicates = (counted.pop(key, 0) for key in ("accepted", "duplicates"))
+    return answer(
+        Counters(
+            survey=published.id,
+            name=published.name,
+            accepted=accepted,
+            duplicates=duplicates,
+            refused=counted,
+        )
     )
 
 
-def _known(identifier: str) -> PublishedSurvey:
-    published = parts().catalogue.find(identifier)
-    if published is None:
-        raise BadRequest(
-            404, "no survey with this id is published here; GET /v1/surveys lists them"
-        )
-    return published
-
-
 def _public(body: bytes) -> Response:
-    response = Response(body, mimetype="application/json")
+    response = Response(body, mimetype=JSON)
     response.headers["Cache-Control"] = CACHE
     return response
 
 
-def _fields() -> dict[str, str]:
+def _signed() -> SignedSurvey:
     try:
-        table: Any = json.loads(read_body())  # Any: whatever was sent, checked below
-        whole = isinstance(table, dict) and set(table) == set(FIELDS)
-        if whole and all(isinstance(value, str) and value.encode() for value in table.values()):
-            return cast(dict[str, str], table)
-    except (ValueError, RecursionError):
-        raise BadRequest(400, "the body is not JSON in UTF-8") from None
-    raise BadRequest(400, f"send an object with exactly the texts {', '.join(FIELDS)}")
+        return msgspec.json.decode(read_body(), type=SignedSurvey)
+    except msgspec.ValidationError:
+        fields = ", ".join(SignedSurvey.__struct_fields__)
+        raise HttpError(400, f"send an object with exactly the texts {fields}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise HttpError(400, "the body is not JSON in UTF-8") from None

@@ -12,12 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from deniable.server.intake.tally import check
-from deniable.server.store import PublishedSurvey, Upload
+from deniable.server.intake.tally import check, tally
+from deniable.server.store import Cells, PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, NamedReports
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.survey.document import Survey
+
+CELL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,11 @@ class Refusal:
     detail: str
 
 
-def judge(
+def admit(
     envelope: Envelope | NamedReports, catalogue: Catalogue, now: datetime, most: int
 ) -> Upload | Refusal:
     """The upload to write, or why not; at most `most` reports in it."""
-    published = catalogue.find(envelope.survey)
+    published = catalogue.get(envelope.survey)
     if published is None:
         return Refusal(None, 1, "unknown-survey", "no survey with this id is published here")
     try:
@@ -55,8 +57,8 @@ def _upload(
         )
     if isinstance(envelope, NamedReports):
         envelope = envelope.envelope(published.survey)
-    check(published.survey, envelope.payload, count)
-    return Upload(published, envelope.round, envelope.id, count, envelope.payload)
+    cells = _checked(published.survey, envelope.payload, count)
+    return Upload(published, envelope.round, envelope.id, count, envelope.payload, cells)
 
 
 _WHY = {True: " without an app token", False: ""}
@@ -71,6 +73,15 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
         raise InvalidEnvelope(
             "early", f"round {number} is not one that has begun; the last is {last}"
         )
+
+
+def _checked(survey: Survey, payload: bytes, count: int) -> Cells | None:
+    """The counts of a large envelope, which checking it makes anyway. Where they would take more
+    memory than the payload, the group is counted as one when it is committed."""
+    if len(payload) < CELL_BYTES * sum(question.mechanism.cells for question in survey.questions):
+        check(survey, payload, count)
+        return None
+    return tally(survey, payload, count)
 
 
 def _count(envelope: Envelope | NamedReports) -> int:

@@ -6,48 +6,59 @@ from collections.abc import Sequence
 from typing import Literal
 
 from deniable.server.intake.tally import tally
-from deniable.server.store import Recording, Upload
+from deniable.server.store import Cells, Transaction, Upload, UploadKey
+from deniable.shared.survey.document import Survey
 
-Verdict = Literal["accepted", "duplicate", "late"]
-Key = tuple[int, int, bytes]
+Outcome = Literal["accepted", "duplicates", "late"]
 
 
-def record(recording: Recording, uploads: Sequence[Upload]) -> list[Verdict]:
-    """What becomes of each upload, once the transaction is committed.
+def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]:
+    """What becomes of each upload, once the transaction is on disk.
 
     Of uploads with one key the first may count; the others are its duplicates.
     """
     firsts = {upload.key: upload for upload in reversed(uploads)}
-    verdicts: dict[Key, Verdict] = {}
-    for (_, number), members in _by_round(list(firsts.values())).items():
-        verdicts |= _record_round(recording, number, members)
+    outcomes: dict[UploadKey, Outcome] = {}
+    for members in _by_round(list(firsts.values())):
+        outcomes |= _commit_round(transaction, members)
     return [
-        _repeated(verdicts[upload.key])
-        if firsts[upload.key] is not upload
-        else verdicts[upload.key]
+        outcomes[upload.key] if firsts[upload.key] is upload else _repeated(outcomes[upload.key])
         for upload in uploads
     ]
 
 
-def _record_round(recording: Recording, number: int, uploads: list[Upload]) -> dict[Key, Verdict]:
-    published = uploads[0].survey
-    if recording.is_sealed(published, number):
+def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[UploadKey, Outcome]:
+    """Of one survey and round."""
+    published, number = uploads[0].survey, uploads[0].round
+    if transaction.is_sealed(published.sequence, number):
         return {upload.key: "late" for upload in uploads}
-    new = recording.insert(uploads)
+    new = transaction.insert(uploads)
     taken = [upload for upload in uploads if upload.key in new]
     if taken:
         reports = sum(upload.count for upload in taken)
-        payload = b"".join(upload.payload for upload in taken)
-        recording.add(published, number, reports, tally(published.survey, payload, reports))
-    return {upload.key: "accepted" if upload.key in new else "duplicate" for upload in uploads}
+        transaction.add(published.sequence, number, reports, _cells(published.survey, taken))
+    return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
 
 
-def _by_round(uploads: Sequence[Upload]) -> dict[tuple[int, int], list[Upload]]:
+def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:
+    """Their counts: those that admission counted, and the others' payloads counted as one."""
+    parts = [upload.cells for upload in uploads if upload.cells is not None]
+    others = [upload for upload in uploads if upload.cells is None]
+    if others:
+        payload = b"".join(upload.payload for upload in others)
+        parts.append(tally(survey, payload, sum(upload.count for upload in others)))
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _by_round(uploads: Sequence[Upload]) -> list[list[Upload]]:
     rounds: dict[tuple[int, int], list[Upload]] = {}
     for upload in uploads:
         rounds.setdefault((upload.survey.sequence, upload.round), []).append(upload)
-    return rounds
+    return list(rounds.values())
 
 
-def _repeated(first: Verdict) -> Verdict:
-    return "duplicate" if first == "accepted" else first
+def _repeated(first: Outcome) -> Outcome:
+    return "duplicates" if first == "accepted" else first

@@ -12,26 +12,25 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal
 
-from deniable.server.intake import retention
-from deniable.server.intake.commit import Verdict, record
+from deniable.server.intake.commit import Outcome, commit
+from deniable.server.intake.upkeep import Upkeep
 from deniable.server.store import Store, StoreLost, Upload
-from deniable.shared.errors import DeniableError, StoreUnusable
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import DeniableError
 
 MOST_REQUESTS = 1_024  # in one transaction
 MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
 MOST_WAITING = 4_096  # requests in the queue
 MOST_WAITING_BYTES = 64 * 2**20
-FLUSH_SECONDS = 1.0
-PURGE_SECONDS = 3_600.0
+IDLE_SECONDS = 1.0  # until a writer without uploads looks what else is due
 
 log = logging.getLogger("deniable.server")
 
@@ -44,19 +43,18 @@ class Unavailable(DeniableError):
 class _Request:
     uploads: Sequence[Upload]
     size: int
-    answer: Future[list[Verdict]]
+    answer: Future[list[Outcome]]
 
 
 class Writer:
     """Begins with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
 
-    def __init__(self, store: Store, *, now: Callable[[], datetime] | None = None) -> None:
-        self._store, self._now = store, now or (lambda: datetime.now(UTC))
+    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock | None = None) -> None:
+        self._store, self._clock = store, clock or Clock()
+        self._upkeep = Upkeep(store, catalogue, self._clock)
         self._ready = threading.Condition()
         self._waiting: deque[_Request] = deque()
         self._waiting_bytes = 0
-        self._outcomes: Counter[tuple[int, str]] = Counter()
-        self._outcomes_lock = threading.Lock()
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.observe_commit: Callable[[float], None] = lambda _: None  # told how long each took
@@ -83,9 +81,9 @@ class Writer:
         """How many requests wait for the disk."""
         return len(self._waiting)
 
-    def write(self, uploads: Sequence[Upload]) -> list[Verdict]:
+    def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
         """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
-        request = _Request(uploads, sum(len(upload.payload) for upload in uploads), Future())
+        request = _Request(uploads, sum(upload.size for upload in uploads), Future())
         with self._ready:
             if not self.running:
                 raise Unavailable("the server takes no reports now; send the same again later")
@@ -99,22 +97,16 @@ class Writer:
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by (survey's sequence, outcome); the store has them within a second or so."""
-        with self._outcomes_lock:
-            self._outcomes.update(outcomes)
+        self._upkeep.count(outcomes)
 
     # The thread
 
     def _run(self) -> None:
         try:
-            flush = purge = 0.0
             while (group := self._next_group()) is not None:
-                self._commit(group)
-                if (now := time.monotonic()) >= flush:
-                    self._flush()
-                    flush = now + FLUSH_SECONDS
-                if now >= purge:
-                    self._purge()
-                    purge = now + PURGE_SECONDS
+                if group:
+                    self._commit(group)
+                self._upkeep.do_what_is_due()
         except StoreLost:
             log.critical("the disk failed: no more reports are taken until the next start")
         finally:
@@ -124,7 +116,7 @@ class Writer:
         """What waits, up to the limits; empty after a second without any; None at the end."""
         with self._ready:
             if not self._waiting and self._state == "running":
-                self._ready.wait(FLUSH_SECONDS)
+                self._ready.wait(IDLE_SECONDS)
             group: list[_Request] = []
             uploads = 0
             while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:
@@ -134,13 +126,11 @@ class Writer:
             return group if group or self._state == "running" else None
 
     def _commit(self, group: list[_Request]) -> None:
-        if not group:
-            return
-        begin = time.monotonic()
+        begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
         try:
-            with self._store.recording() as recording:
-                verdicts = iter(record(recording, uploads))
+            with self._store.transaction() as transaction:
+                outcomes = iter(commit(transaction, uploads))
         except StoreLost:
             self._refuse(group)
             raise
@@ -148,28 +138,9 @@ class Writer:
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)
             return
-        self.observe_commit(time.monotonic() - begin)
+        self.observe_commit(self._clock.seconds() - begin)
         for request in group:
-            request.answer.set_result(list(islice(verdicts, len(request.uploads))))
-
-    def _flush(self) -> None:
-        with self._outcomes_lock:
-            outcomes, self._outcomes = self._outcomes, Counter()
-        try:
-            if outcomes:
-                self._store.add_counters(outcomes)
-        except StoreUnusable as error:
-            self.count(outcomes)  # the next flush takes them along
-            log.warning("%s", error)
-
-    def _purge(self) -> None:
-        try:
-            gone = retention.purge(self._store, self._now())
-        except StoreUnusable as error:
-            log.warning("%s; it is tried again within the hour", error)
-        else:
-            if gone:
-                log.info("retention: %d envelopes deleted", gone)
+            request.answer.set_result(list(islice(outcomes, len(request.uploads))))
 
     def _refuse(self, group: Iterable[_Request]) -> None:
         error = "the reports could not be written to disk; send the same again later"
@@ -182,4 +153,4 @@ class Writer:
             self._state = "ended"
             self._refuse(self._waiting)
             self._waiting.clear()
-        self._flush()
+        self._upkeep.flush()

@@ -7,13 +7,12 @@ and a wide screen without a script, and its text keeps its size.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deniable.server.results.display import Figures, figures, plain
+from deniable.server.results.display import Figures
 
-Rows = Sequence[Mapping[str, Any]]  # Any: JSON
+Range = tuple[float, float]
 
 LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # per cent of the width
 MARK_HEIGHT, AXIS_HEIGHT = 48, 24
@@ -46,9 +45,8 @@ class Tick:
 
 @dataclass(frozen=True)
 class Mark:
-    label: str
-    short: str
     text: Figures
+    short: str
     top: int
     at: float
     low: float
@@ -94,82 +92,67 @@ class Trend:
     bottom: int = TREND_BOTTOM
 
 
-def chart(rows: Rows, about: Mapping[str, Any]) -> Chart | None:
+def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
     """None where there is no estimate. Of many options, those with the highest estimates."""
-    known = [row for row in rows if row["estimate"] is not None]
-    if not known:
+    if not rows:
         return None
-    shown = known
-    if len(known) > MOST_MARKS:
-        shown = sorted(known, key=lambda row: -row["estimate"])[:MOST_MARKS]
-    axis = _axis(shown, about, LEFT, RIGHT)
+    shown = rows
+    if len(rows) > MOST_MARKS:
+        shown = sorted(rows, key=lambda row: -row.estimate)[:MOST_MARKS]
+    axis = _axis(shown, least)
     return Chart(
-        marks=tuple(_mark(row, about, axis, number) for number, row in enumerate(shown)),
-        ticks=_ticks(axis, about["kind"]),
-        zero=None if about["kind"] == "number" else axis.place(0),
-        left_out=len(known) - len(shown),
+        marks=tuple(_mark(row, axis, number) for number, row in enumerate(shown)),
+        ticks=_ticks(axis, shown[0]),
+        zero=axis.place(0) if shown[0].style.from_zero else None,
+        left_out=len(rows) - len(shown),
     )
 
 
-def trend(rows: Rows, names: Sequence[str], about: Mapping[str, Any]) -> Trend | None:
-    """Of one row for each round, the oldest first; None without two estimates to compare."""
-    known = [
-        (name, row) for name, row in zip(names, rows, strict=True) if row["estimate"] is not None
-    ]
-    if len(known) < 2:
+def trend(rows: Sequence[tuple[str, Figures]]) -> Trend | None:
+    """One label's rounds, each with its name, the oldest first; None without two to compare."""
+    if len(rows) < 2:
         return None
-    axis = _tight_axis([row for _, row in known], about)
-    step = (RIGHT - 3 - TREND_LEFT) / (len(known) - 1)
+    figures = [row for _, row in rows]
+    axis = _tight_axis(figures)
+    step = (RIGHT - 3 - TREND_LEFT) / (len(rows) - 1)
     points = tuple(
-        _point(name, row, about, axis, round(TREND_LEFT + step * number, 3))
-        for number, (name, row) in enumerate(known)
+        _point(name, row, axis, round(TREND_LEFT + step * number, 3))
+        for number, (name, row) in enumerate(rows)
     )
-    return Trend(points, _ticks(axis, about["kind"]), _names(points))
+    return Trend(points, _ticks(axis, figures[0]), _names(points))
 
 
-def _mark(row: Mapping[str, Any], about: Mapping[str, Any], axis: Axis, number: int) -> Mark:
+def _mark(row: Figures, axis: Axis, number: int) -> Mark:
     return Mark(
-        label=row["label"],
-        short=shortened(row["label"]),
-        text=_known_figures(row, about["kind"]),
+        text=row,
+        short=shortened(row.label),
         top=MARK_HEIGHT * number,
-        at=axis.place(row["estimate"]),
-        low=axis.place(row["low"]),
-        high=axis.place(row["high"]),
+        at=axis.place(row.estimate),
+        low=axis.place(row.low),
+        high=axis.place(row.high),
     )
 
 
-def _point(
-    name: str, row: Mapping[str, Any], about: Mapping[str, Any], axis: Axis, at: float
-) -> Point:
-    low, high = axis.place(row["low"]), axis.place(row["high"])
-    return Point(
-        name, _known_figures(row, about["kind"]), at, axis.place(row["estimate"]), low, high
-    )
+def _point(name: str, row: Figures, axis: Axis, at: float) -> Point:
+    return Point(name, row, at, axis.place(row.estimate), axis.place(row.low), axis.place(row.high))
 
 
-def _known_figures(row: Mapping[str, Any], kind: str) -> Figures:
-    found = figures(row, kind)
-    assert found is not None, "only rows with an estimate are drawn"
-    return found
+def _axis(rows: Sequence[Figures], least: Range) -> Axis:
+    """What the question wants shown at least, and as far as the intervals reach."""
+    low, high = _reach(rows)
+    return Axis(min(low, least[0]), max(high, least[1]), LEFT, RIGHT)
 
 
-def _axis(rows: Rows, about: Mapping[str, Any], start: float, end: float) -> Axis:
-    """From 0, or from the low end of a number's range, and as far as the intervals reach."""
-    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    if about["kind"] == "number":
-        low, high = min(low, about["low"]), max(high, about["high"])
-    else:
-        low, high = min(low, 0.0), max(high, 1.0 if about["kind"] == "bit" else 0.1)
-    return Axis(low, high, start, end)
-
-
-def _tight_axis(rows: Rows, about: Mapping[str, Any]) -> Axis:
-    """As far as the intervals reach, so that a change is seen; for shares from 0."""
-    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+def _tight_axis(rows: Sequence[Figures]) -> Axis:
+    """As far as the intervals reach, so that a change is seen; from 0 where 0 means something."""
+    low, high = _reach(rows)
     room = (high - low) / 10 or 1.0
-    floor = low - room if about["kind"] == "number" else min(low, 0.0)
+    floor = min(low, 0.0) if rows[0].style.from_zero else low - room
     return Axis(floor, high + room, TREND_BOTTOM, TREND_TOP)
+
+
+def _reach(rows: Sequence[Figures]) -> Range:
+    return min(row.low for row in rows), max(row.high for row in rows)
 
 
 def round_ticks(low: float, high: float) -> tuple[float, ...]:
@@ -185,12 +168,11 @@ def round_ticks(low: float, high: float) -> tuple[float, ...]:
     return tuple(float(f"{step * number:.12g}") for number in range(first, last + 1))
 
 
-def _ticks(axis: Axis, kind: str) -> tuple[Tick, ...]:
+def _ticks(axis: Axis, row: Figures) -> tuple[Tick, ...]:
     values = round_ticks(axis.low, axis.high)
-    factor, unit = (1, "") if kind == "number" else (100, " %")
-    places = max(_places(factor * value) for value in values)
+    places = max(_places(row.style.factor * value) for value in values)
     return tuple(
-        Tick(at, plain(factor * value, places) + unit, _anchor(at))
+        Tick(at, row.style.text(value, places) + row.unit, _anchor(at))
         for value, at in ((value, axis.place(value)) for value in values)
     )
 

@@ -16,7 +16,7 @@ from deniable.server.http.auth import new_token
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
 from deniable.server.process.worker import load
-from deniable.server.store import Store, create_folder
+from deniable.server.store import create_folder, create_store
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -66,7 +66,7 @@ def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load
 
 def first_token(data: Path) -> str | None:
     """Make the store if need be, and an operator's token if it has none. Leaves nothing open."""
-    with Store.create(data) as store:
+    with create_store(data) as store:
         if any(token.role == "operator" for token in store.tokens()):
             return None
         token, now = new_token(), datetime.now(UTC)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from deniable.server.app import create_app
 from deniable.server.intake.writer import Writer
 from deniable.server.process.lock import take_lock
-from deniable.server.store import Store
+from deniable.server.store import open_store
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ def load(data: Path, parent: int) -> WSGIApplication:
     """Called in the worker, after the fork: nothing is open before."""
     try:
         take_lock(data)
-        store = Store.open(data)
+        store = open_store(data)
     except DeniableError as error:
         print(f"deniable serve: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    writer = Writer(store)
+    catalogue = Catalogue(store)
+    writer = Writer(store, catalogue)
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
-    return create_app(store, writer).wsgi_app
+    return create_app(store, catalogue, writer).wsgi_app
 
 
 def end_with(parent: int, writer: Writer) -> None:

@@ -1,19 +1,34 @@
 """The results of a survey as one document, and how people read it."""
 
-from deniable.server.results.document import (
-    question_facts,
-    question_rows,
+from deniable.server.results.assembly import (
+    about,
+    question_result,
     rounds_so_far,
     state_at,
     survey_results,
 )
-from deniable.server.results.table import csv_text, flat_rows
+from deniable.server.results.document import (
+    About,
+    QuestionResult,
+    Results,
+    Round,
+    RoundFacts,
+    Row,
+    State,
+)
+from deniable.server.results.table import csv_text
 
 __all__ = [
+    "About",
+    "QuestionResult",
+    "Results",
+    "Round",
+    "RoundFacts",
+    "Row",
+    "State",
+    "about",
     "csv_text",
-    "flat_rows",
-    "question_facts",
-    "question_rows",
+    "question_result",
     "rounds_so_far",
     "state_at",
     "survey_results",

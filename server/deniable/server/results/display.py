@@ -3,48 +3,98 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+
+from deniable.server.results.document import Row
+from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
 MINUS = "−"
 
 
 @dataclass(frozen=True)
-class Figures:
-    """One row of results in words. For shares everything is in per cent, `margin` in points."""
+class Style:
+    """How the values of a statistic are shown."""
 
-    estimate: str
-    low: str
-    high: str
-    margin: str  # half of the interval
-    unit: str
     factor: float
-    places: int
+    sign: str  # behind every value; a question's own unit takes its place
+    points: str  # what a margin counts, where no unit says it
+    digits: int  # of a margin that is expected, not measured
+    from_zero: bool  # whether 0 means something: bars begin there, and axes show it
+    labels: str  # what the labels of the rows are
+    scale: str  # said of the whole table
+    range: str  # said of the question, with its ends
 
-    def plain(self, value: float) -> str:
-        """Another value of the same row, in the same way."""
-        return plain(self.factor * value, self.places)
+    def text(self, value: float, places: int) -> str:
+        return plain(self.factor * value, places)
+
+    def behind(self, unit: str) -> str:
+        return f" {unit}" if unit else self.sign
+
+    def expected(self, margin: float, unit: str) -> str:
+        """A margin that is expected, not measured."""
+        return f"± {self.factor * margin:.{self.digits}g}{f' {unit}' if unit else self.points}"
+
+
+STYLES: Mapping[Statistic, Style] = {
+    "share": Style(100.0, " %", " points", 2, True, "option", "in per cent", ""),
+    "mean": Style(1.0, "", "", 3, False, "", "", "mean, between {} and {}"),
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One row that has an estimate: its numbers, and the same in words."""
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+    consistent: float
+    style: Style
+    unit: str  # behind a value
+
+    def text(self, value: float) -> str:
+        """A value of this row, with as many decimals as its margin leaves meaning to."""
+        return self.style.text(value, self._places)
+
+    @cached_property
+    def _places(self) -> int:
+        return decimals(self.style.factor * (self.high - self.low) / 2)
+
+    @property
+    def margin(self) -> str:
+        """Half of the interval."""
+        return self.text((self.high - self.low) / 2)
 
     @property
     def whole(self) -> str:
-        return f"{self.estimate}{self.unit}"
+        return f"{self.text(self.estimate)}{self.unit}"
+
+    @property
+    def bounds(self) -> str:
+        return f"{self.text(self.low)} to {self.text(self.high)}"
 
     @property
     def interval(self) -> str:
-        return f"{self.low} to {self.high}{self.unit}"
+        return f"{self.bounds}{self.unit}"
 
 
-def figures(row: Mapping[str, Any], kind: str) -> Figures | None:  # Any: JSON
+def figures(row: Row, statistic: Statistic, unit: str = "") -> Figures | None:
     """None where there is no estimate."""
-    if row["estimate"] is None:
+    if row.estimate is None or row.low is None or row.high is None or row.consistent is None:
         return None
-    factor, unit = (1.0, "") if kind == "number" else (100.0, " %")
-    margin = factor * (row["high"] - row["low"]) / 2
-    places = decimals(margin)
-    estimate, low, high = (plain(factor * row[key], places) for key in ("estimate", "low", "high"))
-    return Figures(estimate, low, high, plain(margin, places), unit, factor, places)
+    style = STYLES[statistic]
+    return Figures(
+        row.label, row.estimate, row.low, row.high, row.consistent, style, style.behind(unit)
+    )
+
+
+def known_figures(rows: Sequence[Row], statistic: Statistic, unit: str = "") -> list[Figures]:
+    """Of the rows that have an estimate."""
+    return [found for row in rows if (found := figures(row, statistic, unit))]
 
 
 def decimals(margin: float) -> int:

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from collections.abc import Iterator
+
+from deniable.server.results.document import QuestionResult, Results, Round, Row
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note",
 )  # fmt: skip
+Cell = str | int | float | None  # None is an empty one
 
 
-def flat_rows(document: dict[str, Any]) -> list[dict[str, Any]]:  # Any: JSON
-    """From the document of `survey_results`; what is unknown is empty."""
-    return [
-        {
-            **{key: document[key] for key in ("survey", "name", "confidence")},
-            **{key: period[key] for key in ("round", "from", "until", "open")},
-            "question": question,
-            **{
-                key: document["about"][question][key]
-                for key in ("kind", "epsilon", "mechanism", "leverage")
-            },
-            **row,
-            "open": "yes" if period["open"] else "no",
-            "note": "; ".join(note for note in (row["note"], period["note"]) if note),
-        }
-        for period in document["rounds"]
-        for question, rows in period["questions"].items()
-        for row in rows
-    ]
-
-
-def csv_text(document: dict[str, Any]) -> str:  # Any: JSON
+def csv_text(results: Results) -> str:
     """RFC 4180, with a header."""
     file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, COLUMNS)
-    writer.writeheader()
-    writer.writerows(flat_rows(document))
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS)
+    writer.writerows(_lines(results))
     return file.getvalue()
+
+
+def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
+    for period in results.rounds:
+        for question in results.of(period):
+            for row in question.rows:
+                yield _line(results, period, question, row)
+
+
+def _line(results: Results, period: Round, question: QuestionResult, row: Row) -> tuple[Cell, ...]:
+    """In the order of the columns."""
+    about, note = question.about, "; ".join(note for note in (row.note, period.note) if note)
+    return (
+        results.survey, results.name,
+        period.round, period.first_day, period.last_day, "yes" if period.open else "no",
+        question.name, about.kind,
+        row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
+        results.confidence, about.epsilon, about.mechanism, about.leverage, note,
+    )  # fmt: skip

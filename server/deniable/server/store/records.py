@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,33 +13,35 @@ from deniable.shared.survey.document import Survey
 
 Cells = npt.NDArray[np.int64]
 State = Literal["open", "closed"]
+UploadKey = tuple[int, int, bytes]
 
 
 @dataclass(frozen=True)
-class PublishedSurvey:
-    """A survey as it was published: its exact bytes, who signed them, and what they say."""
+class SurveyRow:
+    """A survey as it was published: its exact bytes, and who signed them."""
 
+    sequence: int  # order of publication, from 1
     id: str
     document: bytes
     signature: str
     key: str
     closed: bool
-    survey: Survey
-    sequence: int  # order of publication, from 1
-
-    @property
-    def name(self) -> str:
-        return self.survey.name
 
     @property
     def state(self) -> State:
         """Closed means by the operator; a survey whose days are over only stops being asked."""
         return "closed" if self.closed else "open"
 
-    @cached_property
-    def cells(self) -> int:
-        """How many counts one of its tallies has."""
-        return sum(question.mechanism.cells for question in self.survey.questions)
+
+@dataclass(frozen=True)
+class PublishedSurvey(SurveyRow):
+    """The same, with what the bytes say."""
+
+    survey: Survey
+
+    @property
+    def name(self) -> str:
+        return self.survey.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class RoundTally:
     cells: Cells
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Upload:
     """An envelope whose payload has been found good for its survey."""
 
@@ -61,9 +62,15 @@ class Upload:
     id: bytes
     count: int
     payload: bytes
+    cells: Cells | None = None  # the payload's counts, where checking it has counted it
 
     @property
-    def key(self) -> tuple[int, int, bytes]:
+    def size(self) -> int:
+        """Bytes that it takes while it waits."""
+        return len(self.payload) + (0 if self.cells is None else self.cells.nbytes)
+
+    @property
+    def key(self) -> UploadKey:
         """Two uploads with the same key are the same: only one of them counts."""
         return self.survey.sequence, self.round, self.id
 

@@ -1,36 +1,73 @@
-"""The published surveys in memory: read again within a quarter of a second of any change."""
+"""The published surveys in memory: where everything finds them that is asked for one.
+
+A survey is read and parsed once, however many there are, and a change is seen within a quarter of a
+second. Only two facts about the store are asked for each time: its newest survey, and how many are
+closed.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from deniable.server.store import PublishedSurvey, Store
+from msgspec import Struct, to_builtins
+
+from deniable.server.store import PublishedSurvey, State, Store, SurveyRow
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import Refused, UntrustedSurvey
+from deniable.shared.survey.document import Survey, parse_document
+from deniable.shared.survey.signing import verify
 
 FRESH_SECONDS = 0.25  # what a verb has published is served within half a second
+NAMES_SHOWN = 10
+_BEGINNING = re.compile(r"[0-9a-f]{6,64}")
+_FIRST_DIGITS = 6
+
+
+class UnknownSurvey(Refused):
+    """No survey, or not exactly one, is meant by a text."""
 
 
 @dataclass(frozen=True)
 class _Contents:
-    mark: object
-    by_id: dict[str, PublishedSurvey]
+    """Never changed once it is made: readers need no lock."""
+
+    mark: tuple[int, int]
+    by_id: Mapping[str, PublishedSurvey]  # in the order of publication
+    by_name: Mapping[str, Sequence[PublishedSurvey]]
+    by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
+    entries: Mapping[tuple[str, bool], str]  # in JSON, by id and whether it is closed
     listing: bytes
 
 
 class Catalogue:
     """Safe from several threads."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store, self._clock = store, clock or Clock()
         self._lock = threading.Lock()
-        self._looked = clock()
-        self._contents = self._read()
+        self._contents = _contents((), {})
+        self._look()
 
-    def find(self, identifier: str) -> PublishedSurvey | None:
+    def find(self, text: str) -> PublishedSurvey:
+        """By its name, its id, or the beginning of one; UnknownSurvey says what there is.
+
+        A name means its newest survey that is open.
+        """
+        contents = self._fresh()
+        if text in contents.by_id:
+            return contents.by_id[text]
+        if named := contents.by_name.get(text):
+            return max(named, key=lambda each: (not each.closed, each.survey.opens, each.sequence))
+        begun = _begun(contents, text)
+        if len(begun) == 1:
+            return begun[0]
+        raise UnknownSurvey(f"{_problem(text, len(begun))}; {_known(contents.by_name)}")
+
+    def get(self, identifier: str) -> PublishedSurvey | None:
         """The survey with exactly this id."""
         return self._fresh().by_id.get(identifier)
 
@@ -39,38 +76,146 @@ class Catalogue:
         return list(self._fresh().by_id.values())
 
     def listing(self) -> bytes:
-        """The answer to whoever asks which surveys there are: the same bytes for everybody."""
+        """The answer to anyone who asks which surveys there are: the same bytes for everybody."""
         return self._fresh().listing
 
-    def refresh(self) -> None:
-        """Look again at once, because something was just changed here."""
+    def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
+        """The survey as it is published now. The same document again changes nothing.
+
+        It is read strictly, and its signature must be by a key that is enrolled here.
+        """
+        survey, enrolled = parse_document(document), self._store.enrolled_keys()
+        if key not in enrolled:
+            raise UntrustedSurvey(
+                f"the key {key[:16]}… is not enrolled here; publish once with it in the data "
+                "folder: deniable survey publish FILE --key KEY --data DIR"
+            )
+        verify(document, signature, key, enrolled)
+        identifier = self._store.publish(document, signature, key)
+        self.refresh({identifier: survey})
+        published = self._contents.by_id[identifier]
+        if published.key != key:
+            raise UntrustedSurvey(
+                f"these very bytes are published already, signed by the key {published.key[:16]}…; "
+                "change anything in the survey to publish it under another key"
+            )
+        return published
+
+    def close(self, published: PublishedSurvey) -> PublishedSurvey:
+        """Take no more reports of it, for good."""
+        self._store.close_survey(published.sequence)
+        self.refresh()
+        return self._contents.by_id[published.id]
+
+    def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
+        """Look again at once, because something was just changed here; `parsed` are known by id."""
         with self._lock:
-            self._look()
+            self._look(parsed or {})
 
     def _fresh(self) -> _Contents:
-        if self._clock() - self._looked >= FRESH_SECONDS:
+        if self._stale():
             with self._lock:
-                if self._clock() - self._looked >= FRESH_SECONDS:  # else another thread has looked
+                if self._stale():  # else another thread has looked
                     self._look()
         return self._contents
 
-    def _look(self) -> None:
+    def _stale(self) -> bool:
+        return self._clock.seconds() - self._looked >= FRESH_SECONDS
+
+    def _look(self, parsed: Mapping[str, Survey] | None = None) -> None:
         if self._store.surveys_mark() != self._contents.mark:
-            self._contents = self._read()
-        self._looked = self._clock()
+            self._contents = self._read(parsed or {})
+        self._looked = self._clock.seconds()
 
-    def _read(self) -> _Contents:
-        mark, surveys = self._store.surveys_mark(), self._store.surveys()
-        listing = json.dumps({"surveys": [entry(survey) for survey in surveys]}, ensure_ascii=False)
-        return _Contents(mark, {survey.id: survey for survey in surveys}, listing.encode())
+    def _read(self, parsed: Mapping[str, Survey]) -> _Contents:
+        """What is known already, what is new, and what is closed meanwhile."""
+        known, (newest, _) = self._contents, self._contents.mark
+        new = [_published(row, parsed) for row in self._store.surveys(newest)]
+        closed = self._store.closed_surveys()
+        surveys = [_marked(each, closed) for each in [*known.by_id.values(), *new]]
+        return _contents(surveys, known.entries)
 
 
-def entry(published: PublishedSurvey) -> dict[str, Any]:
-    """A survey as the protocol has it."""
-    return {
-        "id": published.id,
-        "document": published.document.decode(),
-        "signature": published.signature,
-        "key": published.key,
-        "state": published.state,
+class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A published survey: the document's exact text, with the signature and the public key."""
+
+    id: str
+    document: str
+    signature: str
+    key: str
+    state: State
+
+
+def entry(published: SurveyRow) -> SurveyEntry:
+    return SurveyEntry(
+        id=published.id,
+        document=published.document.decode(),
+        signature=published.signature,
+        key=published.key,
+        state=published.state,
+    )
+
+
+def entry_text(published: SurveyRow) -> str:
+    return json.dumps(to_builtins(entry(published)), ensure_ascii=False)
+
+
+def _contents(
+    surveys: Sequence[PublishedSurvey], known: Mapping[tuple[str, bool], str]
+) -> _Contents:
+    """The mark is what was read, not what was there before: a change between is seen next time."""
+    entries = {
+        (each.id, each.closed): known.get((each.id, each.closed)) or entry_text(each)
+        for each in surveys
     }
+    return _Contents(
+        mark=(max((each.sequence for each in surveys), default=0), sum(s.closed for s in surveys)),
+        by_id={each.id: each for each in surveys},
+        by_name=_grouped((each.name, each) for each in surveys),
+        by_beginning=_grouped((each.id[:_FIRST_DIGITS], each) for each in surveys),
+        entries=entries,
+        listing=f'{{"surveys": [{", ".join(entries.values())}]}}'.encode(),
+    )
+
+
+def _grouped(
+    pairs: Iterable[tuple[str, PublishedSurvey]],
+) -> Mapping[str, Sequence[PublishedSurvey]]:
+    groups: dict[str, list[PublishedSurvey]] = {}
+    for key, published in pairs:
+        groups.setdefault(key, []).append(published)
+    return groups
+
+
+def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
+    """Parsing recomputes every probability: a document that was just read is not read again."""
+    survey = parsed.get(row.id) or parse_document(row.document)
+    return PublishedSurvey(**vars(row), survey=survey)
+
+
+def _marked(published: PublishedSurvey, closed: Collection[int]) -> PublishedSurvey:
+    ended = published.sequence in closed
+    return published if published.closed == ended else replace(published, closed=ended)
+
+
+def _begun(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:
+    """Those whose id begins so, with enough digits to mean one."""
+    if not _BEGINNING.fullmatch(text):
+        return ()
+    near = contents.by_beginning.get(text[:_FIRST_DIGITS], ())
+    return [published for published in near if published.id.startswith(text)]
+
+
+def _problem(text: str, matches: int) -> str:
+    if matches > 1:
+        return f"{matches} surveys begin with {text}, write more digits"
+    return f"there is no survey {text[:80]!r}"
+
+
+def _known(by_name: Mapping[str, Sequence[PublishedSurvey]]) -> str:
+    """The names of the newest surveys, the newest first."""
+    if not by_name:
+        return "none is published yet: deniable survey publish FILE --data DIR"
+    names = sorted(by_name, key=lambda name: -by_name[name][-1].sequence)
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"there is {', '.join(names[:NAMES_SHOWN])}{more}"

@@ -20,8 +20,8 @@ grace_days = 14                   # how long after its round a report is still t
 retention_days = 90               # how long the server keeps reports after that; tallies stay
 minimum_reports = 100             # below it no estimate is shown
 
-# Every answer is randomized on the device. epsilon says how much one answer may give away:
-# 0.5 changes the odds about anyone at most 1.7 times, 1 at most 2.8 times, 2 at most 7.4 times.
+# Every answer is randomized on the device. epsilon says how much one answer may give away: it
+# changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.
 
 [[question]]
 name = "crashed"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import round_promise
@@ -21,6 +21,11 @@ from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.play import Published, play_devices, play_together
 from deniable.simulations.demo.running import Running, running_server
 from deniable.simulations.frame.progress import progress
+
+if TYPE_CHECKING:
+    from deniable.server.results import Row
+
+    Questions = Mapping[str, tuple[Row, ...]]
 
 DEVICES = 200
 SERVED_CHECKS = 200
@@ -58,16 +63,16 @@ def _publish(server: Running, data: Path) -> Published:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from deniable.server.http.auth import new_token
-    from deniable.server.store import Store
-    from deniable.server.surveys.publishing import publish
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
 
     key, token, now = Ed25519PrivateKey.generate(), new_token(), datetime.now(UTC)
     survey = _survey(now.date())
     document = render_document(survey)
-    with Store.open(data) as store:
+    with open_store(data) as store:
         store.add_token(token, "app", now, now + timedelta(days=1))
         store.enrol_key(public_hex(key))
-        published = publish(store, document, sign(document, key), public_hex(key))
+        published = Catalogue(store).publish(document, sign(document, key), public_hex(key))
     _wait_until_served(server, published.id)
     return Published(server.url, published.id, survey, public_hex(key), token)
 
@@ -103,20 +108,30 @@ def _play(published: Published, crowd: Sequence[Person], folder: Path) -> None:
         play_devices(published, devices, folder, done)
 
 
-def _results(server: Running, published: Published) -> dict[str, Any]:
-    results = _get(f"{server.url}/v1/surveys/{published.id}/results", server.token)
-    questions: dict[str, Any] = results["rounds"][-1]["questions"]
-    return questions
+def _results(server: Running, published: Published) -> Questions:
+    import msgspec
+
+    from deniable.server.results import Results
+
+    answer = _get(f"{server.url}/v1/surveys/{published.id}/results", server.token)
+    return msgspec.json.decode(answer, type=Results).rounds[-1].questions
 
 
 def _compare(
-    questions: dict[str, Any], true: dict[str, dict[str, float]]
+    questions: Questions, true: dict[str, dict[str, float]]
 ) -> dict[str, list[dict[str, Any]]]:
     """The server's rows, each with the truth that only the demo knows."""
-    keys = ("estimate", "low", "high", "standard_error", "reports")
     return {
         name: [
-            {"label": row["label"], "truth": true[name][row["label"]]} | {k: row[k] for k in keys}
+            {
+                "label": row.label,
+                "truth": true[name][row.label],
+                "estimate": row.estimate,
+                "low": row.low,
+                "high": row.high,
+                "standard_error": row.standard_error,
+                "reports": row.reports,
+            }
             for row in rows
         ]
         for name, rows in questions.items()
@@ -175,11 +190,10 @@ def _stay_open(server: Running) -> None:
         print("\nEnded; the server and its folder are gone.", file=sys.stderr)
 
 
-def _get(url: str, token: str) -> dict[str, Any]:
+def _get(url: str, token: str) -> bytes:
     import requests
 
     answer = requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
     if answer.status_code != 200:
         raise Refused(f"the server answered {answer.status_code}: {answer.text}")
-    table: dict[str, Any] = answer.json()
-    return table
+    return answer.content

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, delete, select
 
 from deniable.server.store.records import Token
-from deniable.server.store.schema import tokens
-from deniable.shared.errors import Refused
+from deniable.server.store.sqlite.schema import tokens
 
 ID_DIGITS = 12
 
@@ -40,16 +39,8 @@ def read_tokens(connection: Connection) -> list[Token]:
     ]
 
 
-def revoke_token(connection: Connection, beginning: str) -> Token:
-    """Forget the token whose id begins so; exactly one must."""
-    found = [token for token in read_tokens(connection) if token.id.startswith(beginning)]
-    if len(found) != 1 or not beginning:
-        raise Refused(
-            f"{len(found)} tokens have an id that begins with {beginning!r}; "
-            "`deniable token list --data DIR` lists them"
-        )
-    connection.execute(delete(tokens).where(tokens.c.hash.startswith(found[0].id)))
-    return found[0]
+def revoke_token(connection: Connection, identifier: str) -> None:
+    connection.execute(delete(tokens).where(tokens.c.hash.startswith(identifier, autoescape=True)))
 
 
 def _moment(seconds: int) -> datetime:

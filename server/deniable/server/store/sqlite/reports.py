@@ -1,46 +1,40 @@
-"""Envelopes and tallies: what one transaction of the writer does, and what is read of it."""
+"""Envelopes, tallies and counters: what one transaction of the writer does, and what is read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from deniable.server.store.records import Cells, PublishedSurvey, RoundTally, Upload
-from deniable.server.store.schema import envelopes, tallies
+from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
+from deniable.server.store.sqlite.schema import counters, envelopes, tallies
 
 HERE = ""  # the node that counts, where there is only one
 LITTLE_ENDIAN = np.dtype("<i8")
-Key = tuple[int, int, bytes]
 
 
-class Recording:
-    """One transaction in which envelopes are taken and counted. It becomes true as a whole."""
-
+class SqliteTransaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def is_sealed(self, survey: PublishedSurvey, number: int) -> bool:
-        """Whether the round's envelopes are purged, so that a repeated one would go unnoticed."""
-        where = tallies.c.survey == survey.sequence, tallies.c.round == number, tallies.c.sealed
+    def is_sealed(self, sequence: int, number: int) -> bool:
+        where = tallies.c.survey == sequence, tallies.c.round == number, tallies.c.sealed
         return self._connection.execute(select(tallies.c.round).where(*where)).first() is not None
 
-    def insert(self, uploads: Sequence[Upload]) -> set[Key]:
-        """Keep those that are not there yet, and say which they are. Each key at most once."""
+    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         columns = envelopes.c.survey, envelopes.c.round, envelopes.c.id
         statement = insert(envelopes).on_conflict_do_nothing().returning(*columns)
         new = self._connection.execute(statement, [_row(upload) for upload in uploads])
         return {(survey, number, identifier) for survey, number, identifier in new}
 
-    def add(self, survey: PublishedSurvey, number: int, reports: int, cells: Cells) -> None:
-        """Add counts to the tally of a round."""
-        found = _tally_row(self._connection, survey.sequence, number)
+    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+        found = _tally_row(self._connection, sequence, number)
         if found is not None:
             reports, cells = found.reports + reports, found.cells + cells
         values = {"reports": reports, "cells": cells.astype(LITTLE_ENDIAN).tobytes()}
-        place = {"survey": survey.sequence, "round": number, "node": HERE, "sealed": False}
+        place = {"survey": sequence, "round": number, "node": HERE, "sealed": False}
         statement = insert(tallies).values(**place, **values)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["survey", "round", "node"], set_=values)
@@ -71,9 +65,31 @@ def purge_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) 
     return gone
 
 
-def unsealed_rounds(connection: Connection, sequence: int) -> list[int]:
-    query = select(tallies.c.round).where(tallies.c.survey == sequence, ~tallies.c.sealed)
-    return sorted(set(connection.scalars(query)))
+def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
+    query = select(tallies.c.survey, tallies.c.round).where(~tallies.c.sealed)
+    rounds: dict[int, list[int]] = {}
+    for sequence, number in connection.execute(query.distinct().order_by(tallies.c.round)):
+        rounds.setdefault(sequence, []).append(number)
+    return rounds
+
+
+def report_totals(connection: Connection) -> dict[int, int]:
+    query = select(tallies.c.survey, func.sum(tallies.c.reports)).group_by(tallies.c.survey)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def read_counters(connection: Connection, sequence: int) -> dict[str, int]:
+    query = select(counters.c.outcome, counters.c.reports).where(counters.c.survey == sequence)
+    return {row.outcome: row.reports for row in connection.execute(query)}
+
+
+def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
+    for (sequence, outcome), reports in counts.items():
+        statement = insert(counters).values(survey=sequence, outcome=outcome, reports=reports)
+        total = {"reports": counters.c.reports + reports}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["survey", "outcome"], set_=total)
+        )
 
 
 def _row(upload: Upload) -> dict[str, object]:

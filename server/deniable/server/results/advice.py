@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Number, Question
+from deniable.shared.survey.questions import Question
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
@@ -20,9 +21,9 @@ WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
 def expected_error(question: Question, people: int) -> float:
-    """Half of the 95 % interval to expect: for numbers in their units, else as a share."""
-    share = Z95 * question.mechanism.predicted_error(people)
-    return share * question.span if isinstance(question, Number) else share
+    """Half of the 95 % interval to expect, in the statistic's own measure."""
+    low, high = question.range
+    return Z95 * question.mechanism.predicted_error(people) * (high - low)
 
 
 def facts(survey: Survey) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def warnings(survey: Survey, today: date) -> list[str]:
     if survey.rounds > 1 and lifetime > HIGH_LIFETIME:
         found.append(
             f"over its {survey.rounds} rounds the survey adds up to ε {survey.lifetime_epsilon}: "
-            "who answers all of them hides little; ask less often, or with a smaller ε"
+            "anyone who answers all of them hides little; ask less often, or with a smaller ε"
         )
     if survey.rounds == 1 and survey.period != "once":
         found.append(
@@ -91,9 +92,9 @@ def _of_question(question: Question) -> list[str]:
     mechanism, found = question.mechanism, []
     if question.epsilon.billionths >= HIGH_EPSILON:
         found.append(
-            f"{question.name}: ε {question.epsilon} changes the odds up to "
-            f"{odds_factor(question.epsilon.billionths)} times, which is hardly "
-            "deniable; most ask with 0.5 to 2"
+            f"{question.name}: ε {question.epsilon} changes the odds by a factor of up to "
+            f"{odds_factor(question.epsilon.billionths)}, which is hardly deniable; "
+            "most ask with 0.5 to 2"
         )
     if mechanism.leverage > HIGH_LEVERAGE:
         found.append(
@@ -127,12 +128,12 @@ def _less_leverage(question: Question) -> str:
 
 
 def _plus_minus(question: Question, people: int) -> str:
-    error = expected_error(question, people)
-    return f"± {error:.3g}" if isinstance(question, Number) else f"± {100 * error:.2g} points"
+    return STYLES[question.statistic].expected(expected_error(question, people), question.unit)
 
 
 def _rounds(survey: Survey) -> str:
-    return "once" if survey.period == "once" else f"each {survey.period}, {survey.rounds} rounds"
+    every = survey.calendar.every
+    return every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
 
 
 def _capital(text: str) -> str:

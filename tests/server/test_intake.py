@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
-from tests.server.world import (
+from tests.server.surveys import (
     BIT,
     DECEMBER,
-    JSON,
-    PROBLEM,
-    World,
     choice,
     envelope,
     expected_cells,
     mixed,
     survey,
 )
+from tests.server.world import JSON, PROBLEM, World
 
 FRESH = count(1)  # each example of a property has a survey of its own
 
@@ -155,7 +153,7 @@ def test_a_round_is_taken_from_an_hour_before_it_until_its_grace_is_over(here: W
 
 
 def test_a_closed_survey_takes_nothing(here: World, asked: PublishedSurvey) -> None:
-    done = here.client.post(f"/v1/surveys/{asked.id}/close", headers=here.token("operator"))
+    done = here.client.post(f"/v1/surveys/{asked.id}/close", headers=here.bearer("operator"))
     assert done.json["state"] == "closed"
     assert refusal(here.send(envelope(asked, 1))) == "closed"
     unchanged(here, asked)
@@ -298,7 +296,7 @@ def test_a_token_that_is_sent_must_be_an_app_s(
     here: World, asked: PublishedSurvey, role: str | None, status: int
 ) -> None:
     """A wrong token taken for none would have its sender believe that it works."""
-    headers = here.token(role) if role else {"Authorization": "Bearer " + "x" * 43}
+    headers = here.bearer(role) if role else {"Authorization": "Bearer " + "x" * 43}
     problem(here.post(envelope(asked, 1).pack(), headers=headers), status)
     unchanged(here, asked)
 
@@ -325,7 +323,7 @@ def test_outcomes_are_counted_by_survey_and_reason(here: World, asked: Published
     here.send(envelope(asked, 2, round_number=1))
     here.send(Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7)))  # claims far too many
     here.writer.stop()
-    counted = here.client.get(f"/v1/surveys/{asked.id}/counters", headers=here.token("analyst"))
+    counted = here.client.get(f"/v1/surveys/{asked.id}/counters", headers=here.bearer("analyst"))
     assert counted.json["accepted"] == 2
     assert counted.json["duplicates"] == 1
     assert counted.json["refused"] == {"late": 1, "too-many": 1}

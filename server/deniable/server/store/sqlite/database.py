@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from deniable.server.store.schema import VERSION, about, metadata
+from deniable.server.store.protocol import StoreLost
+from deniable.server.store.sqlite.schema import VERSION, about, metadata
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
@@ -26,10 +27,6 @@ UPGRADE = "DEPLOYING.md says how to upgrade"
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 LOST = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-class StoreLost(StoreUnusable):
-    """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
 
 
 def create_folder(data: Path) -> None:

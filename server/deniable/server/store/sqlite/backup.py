@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from deniable.server.store.database import (
+from deniable.server.store.sqlite.database import (
     FILE,
     PRIVATE_FILE,
     check_version,
@@ -65,11 +65,11 @@ def check(file: Path) -> None:
     """Refuse a file that is not whole, or whose schema version is not ours."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.Error as error:
         raise StoreUnusable(f"{file} is not a backup of deniable: {error}") from None
-    if verdict != "ok":
-        raise StoreUnusable(f"{file} is damaged: {verdict}; use another backup")
+    if found != "ok":
+        raise StoreUnusable(f"{file} is damaged: {found}; use another backup")
     check_version(file)
 
 

@@ -1,0 +1,87 @@
+"""What comes and goes: bodies read to their end, answers, and problem documents (RFC 9457).
+
+A problem says what was wrong and never repeats what was sent.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Literal
+
+import msgspec
+from flask import Response, request
+from msgspec import UNSET, Struct, UnsetType
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+
+from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.errors import DeniableError
+
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+RETRY_AFTER_SECONDS = 5
+
+
+class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a request was not answered."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str | UnsetType = UNSET  # for programs, where the detail is for people
+
+
+class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Literal["alive", "ready"]
+
+
+class HttpError(DeniableError):
+    """A request that is answered with this status instead of what it asked for."""
+
+    def __init__(self, status: int, detail: str, code: str | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.code = status, detail, code
+
+
+def problem(status: int, detail: str, *, code: str | None = None) -> Response:
+    title = HTTPStatus(status).phrase
+    document = Problem(
+        type="about:blank", title=title, status=status, detail=detail, code=code or UNSET
+    )
+    response = answer(document, status, PROBLEM)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status in (429, 503):
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
+
+
+def answer(document: Struct, status: int = 200, mimetype: str = JSON) -> Response:
+    return Response(msgspec.json.encode(document), status, mimetype=mimetype)
+
+
+def read_body() -> bytes:
+    """The whole body; refused before it is read if it says that it is too long."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise HttpError(415, "send the body as it is, without Content-Encoding")
+    if (request.content_length or 0) > MOST_BODY_BYTES:
+        raise _too_large()
+    try:
+        body = request.stream.read()
+    except RequestEntityTooLarge:
+        raise _too_large() from None
+    except (ClientDisconnected, OSError):
+        raise _cut_short() from None
+    if len(body) > MOST_BODY_BYTES:
+        raise _too_large()
+    if request.content_length is not None and len(body) != request.content_length:
+        raise _cut_short()
+    return body
+
+
+def _too_large() -> HttpError:
+    return HttpError(413, f"a body has at most {MOST_BODY_BYTES} bytes; send less at once")
+
+
+def _cut_short() -> HttpError:
+    return HttpError(400, "the body ended before its end; nothing was counted")

@@ -1,0 +1,81 @@
+"""What the writer does beside uploads: counters every second, and every hour retention.
+
+Retention: raw reports are deleted when their survey's time for them ends; tallies stay.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from deniable.server.store import PublishedSurvey, Store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import StoreUnusable
+
+FLUSH_SECONDS = 1.0
+PURGE_SECONDS = 3_600.0
+MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
+
+log = logging.getLogger("deniable.server")
+
+
+class Upkeep:
+    """`count` may be called from any thread, the rest from the writer's."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock) -> None:
+        self._store, self._catalogue, self._clock = store, catalogue, clock
+        self._outcomes: Counter[tuple[int, str]] = Counter()
+        self._lock = threading.Lock()
+        self._flush_at = self._purge_at = clock.seconds()
+
+    def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
+        """Add reports by survey's sequence and outcome, to be kept with the next flush."""
+        with self._lock:
+            self._outcomes.update(outcomes)
+
+    def do_what_is_due(self) -> None:
+        seconds = self._clock.seconds()
+        if seconds >= self._flush_at:
+            self.flush()
+            self._flush_at = seconds + FLUSH_SECONDS
+        if seconds >= self._purge_at:
+            self._purge()
+            self._purge_at = seconds + PURGE_SECONDS
+
+    def flush(self) -> None:
+        with self._lock:
+            outcomes, self._outcomes = self._outcomes, Counter()
+        try:
+            if outcomes:
+                self._store.add_counters(outcomes)
+        except StoreUnusable as error:
+            self.count(outcomes)  # the next flush takes them along
+            log.warning("%s", error)
+
+    def _purge(self) -> None:
+        try:
+            gone = purge(self._store, self._catalogue, self._clock.now())
+        except StoreUnusable as error:
+            log.warning("%s; it is tried again within the hour", error)
+        else:
+            if gone:
+                log.info("retention: %d envelopes deleted", gone)
+
+
+def purge(store: Store, catalogue: Catalogue, now: datetime) -> int:
+    """Delete every envelope that is past its time. How many went."""
+    kept, gone = store.unsealed_rounds(), 0
+    for published in catalogue.surveys():
+        ended = [n for n in kept.get(published.sequence, ()) if _ends(published, n) <= now]
+        if ended:
+            gone += store.purge(published.sequence, ended)
+    return gone
+
+
+def _ends(published: PublishedSurvey, number: int) -> datetime:
+    survey = published.survey
+    return survey.taken_until(number) + timedelta(days=survey.retention_days) + MARGIN

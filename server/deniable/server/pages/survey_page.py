@@ -1,0 +1,174 @@
+"""What a survey's page shows: its rounds, and of one of them each question with chart and table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deniable.server.pages import charts
+from deniable.server.results import (
+    About,
+    RoundFacts,
+    State,
+    question_result,
+    rounds_so_far,
+    state_at,
+)
+from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.shared.errors import Refused
+from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
+
+MOST_ROWS = 200  # of a table on a page; the CSV has all
+MOST_ROUNDS = 12  # in the row of links; the others are behind it
+MOST_TREND_ROUNDS = 60
+
+OUTCOMES = {
+    "accepted": "counted",
+    "duplicates": "sent again, and counted once",
+    "early": "refused: more than an hour before their round",
+    "late": "refused: after their round and its grace",
+    "closed": "refused: the survey was closed",
+    "bad-payload": "refused: not what this survey asks for",
+    "too-many": "refused: more in one envelope than their sender may send",
+    "unknown-survey": "refused: for a survey that is not published here",
+}
+
+
+@dataclass(frozen=True)
+class RoundLink:
+    number: int
+    name: str
+    reports: int
+    current: bool
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    question: Question
+    about: About
+    figures: Sequence[Figures]  # as many as a table holds
+    left_out: int  # of the table
+    labels: int
+    chart: charts.Chart | None
+    trend: charts.Trend | None
+
+    @property
+    def style(self) -> Style:
+        return STYLES[self.question.statistic]
+
+    @property
+    def range(self) -> str:
+        return self.style.range.format(*self.question.range)
+
+    @property
+    def odds(self) -> str:
+        return odds_factor(self.question.epsilon.billionths)
+
+    @property
+    def example(self) -> str:
+        """An answer as an app would write it."""
+        return repr(self.question.example)
+
+    @property
+    def leverage(self) -> str:
+        return f"{self.about.leverage:,.1f}"
+
+
+@dataclass(frozen=True)
+class SurveyPage:
+    published: PublishedSurvey
+    state: State
+    promises: tuple[str, str]
+    period: RoundFacts | None  # the round that is shown
+    period_name: str
+    rounds: Sequence[RoundLink]  # the newest first
+    questions: Sequence[QuestionView]
+
+    @property
+    def first_rounds(self) -> Sequence[RoundLink]:
+        return self.rounds[:MOST_ROUNDS]
+
+    @property
+    def earlier_rounds(self) -> Sequence[RoundLink]:
+        return self.rounds[MOST_ROUNDS:]
+
+
+def survey_page(
+    published: PublishedSurvey, tallies: Sequence[RoundTally], now: datetime, asked: str | None
+) -> SurveyPage:
+    """`asked` is the round that the address names; Refused if there is none."""
+    survey = published.survey
+    rounds = rounds_so_far(published, tallies, now)
+    period = _chosen(rounds, survey.minimum_reports, asked)
+    number = period.round if period else None
+    return SurveyPage(
+        published=published,
+        state=state_at(published, now),
+        promises=(
+            round_promise(survey.round_billionths),
+            lifetime_promise(survey.round_billionths, survey.rounds),
+        ),
+        period=period,
+        period_name=survey.round_title(number) if number is not None else "",
+        rounds=[_link(survey, each, number) for each in reversed(rounds)],
+        questions=[_view(question, survey, tallies, number) for question in survey.questions],
+    )
+
+
+def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Reports by what became of them, in words."""
+    order = [*OUTCOMES, *sorted(counted.keys() - OUTCOMES.keys())]
+    return [(OUTCOMES.get(code, code), counted[code]) for code in order if counted.get(code)]
+
+
+def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> RoundFacts | None:
+    """The round that is asked for, or the newest that says something."""
+    if asked is not None:
+        for period in rounds:
+            if str(period.round) == asked:
+                return period
+        raise Refused("this survey has no such round, or it has not begun")
+    enough = [period for period in rounds if period.reports >= minimum]
+    some = [period for period in rounds if period.reports]
+    return next(iter([*enough[-1:], *some[-1:], *rounds[-1:]]), None)
+
+
+def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
+    name = survey.round_title(period.round)
+    return RoundLink(period.round, name, period.reports, period.round == current)
+
+
+def _view(
+    question: Question, survey: Survey, tallies: Sequence[RoundTally], number: int | None
+) -> QuestionView:
+    tally = next((tally for tally in tallies if tally.round == number), None)
+    result = question_result(survey, question, tally)
+    known = known_figures(result.rows, question.statistic, question.unit)
+    chart = charts.chart(known, question.axis)
+    if chart and chart.left_out:
+        known.sort(key=lambda row: -row.estimate)
+    return QuestionView(
+        question=question,
+        about=result.about,
+        figures=known[:MOST_ROWS],
+        left_out=max(0, len(known) - MOST_ROWS),
+        labels=len(result.rows),
+        chart=chart,
+        trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
+    )
+
+
+def _trend(
+    question: Question, survey: Survey, tallies: Sequence[RoundTally]
+) -> charts.Trend | None:
+    """Of the one label that the question has."""
+    points = []
+    for tally in tallies[-MOST_TREND_ROUNDS:]:
+        (row,) = question_result(survey, question, tally).rows
+        if found := figures(row, question.statistic, question.unit):
+            points.append((survey.round_short_title(tally.round), found))
+    return charts.trend(points)

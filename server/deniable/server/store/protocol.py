@@ -1,0 +1,134 @@
+"""What the server asks of a store, whatever keeps it.
+
+Every method may be called from any thread, and other processes may use the same store. What a
+method wrote is durable when it returns. StoreUnusable says what could not be done; StoreLost that
+nobody knows what is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from deniable.server.store.records import Cells, RoundTally, SurveyRow, Token, Upload, UploadKey
+from deniable.shared.errors import StoreUnusable
+
+NO_SURVEY = 0  # the sequence under which reports are counted for a survey not published here
+
+
+class StoreLost(StoreUnusable):
+    """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
+
+
+class Transaction(Protocol):
+    """In which envelopes are taken and counted. All of it becomes true, or nothing."""
+
+    def is_sealed(self, sequence: int, number: int) -> bool:
+        """Whether the round's envelopes are purged, so that a repeated one would go unnoticed."""
+        ...
+
+    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        """Keep those that are not there yet, and say which they are. Each key at most once."""
+        ...
+
+    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+        """Add counts to the tally of a round."""
+        ...
+
+
+class Store(Protocol):
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    # Surveys
+
+    def surveys_mark(self) -> tuple[int, int]:
+        """The newest survey's sequence, and how many are closed: every change changes it."""
+        ...
+
+    def surveys(self, after: int = 0) -> list[SurveyRow]:
+        """Those published after this sequence, in the order of publication."""
+        ...
+
+    def closed_surveys(self) -> frozenset[int]:
+        """Their sequences."""
+        ...
+
+    def publish(self, document: bytes, signature: str, key: str) -> str:
+        """Keep a survey that has been verified; the same again changes nothing. Its id."""
+        ...
+
+    def close_survey(self, sequence: int) -> None: ...
+
+    def enrolled_keys(self) -> frozenset[str]:
+        """The public keys whose surveys may be published over HTTP."""
+        ...
+
+    def enrol_key(self, key: str) -> None: ...
+
+    # Reports
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """After the block all of it is on disk, or nothing."""
+        ...
+
+    def tallies(self, sequence: int) -> list[RoundTally]:
+        """The counts of every round of a survey that has reports, in order."""
+        ...
+
+    def report_totals(self) -> Mapping[int, int]:
+        """How many reports are counted for each survey that has any, by its sequence."""
+        ...
+
+    def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
+        """Of each survey the rounds whose envelopes are still kept, by its sequence."""
+        ...
+
+    def purge(self, sequence: int, rounds: Sequence[int]) -> int:
+        """Delete the envelopes of these rounds for good; their tallies stay. How many went."""
+        ...
+
+    # Counters
+
+    def counters(self, sequence: int) -> Mapping[str, int]:
+        """Reports of a survey by outcome: accepted, duplicates, and the codes of refusals."""
+        ...
+
+    def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
+        """By sequence and outcome."""
+        ...
+
+    # Tokens
+
+    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None: ...
+
+    def role_of(self, token: str, now: datetime) -> str | None:
+        """The role of a token that is known and has not ended."""
+        ...
+
+    def tokens(self) -> list[Token]: ...
+
+    def revoke_token(self, identifier: str) -> None: ...
+
+    # Health
+
+    def check_writable(self) -> None:
+        """Return only if a transaction that writes can begin."""
+        ...

@@ -1,0 +1,122 @@
+"""The surveys that the server's tests ask, and reports as a client might send them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import date
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.server.store import PublishedSurvey, Store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import Envelope, encode_report
+from deniable.shared.survey.document import Survey, parse_toml, render_document
+from deniable.shared.survey.questions import Question
+from deniable.shared.survey.signing import public_hex, sign
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+PUBLIC = public_hex(KEY)
+DECEMBER = 683  # the round of December 2026
+
+BIT = '[[question]]\nname = "crashed"\nkind = "bit"\nepsilon = "1"\n'
+NUMBER = (
+    '[[question]]\nname = "minutes"\nkind = "number"\nlow = 0\nhigh = 120\nepsilon = "1"\n'
+    'mechanism = "local-laplace"\ngrid = 64\n'
+)
+BROWSERS = ("firefox", "chrome", "safari", "edge", "other")
+
+
+def choice(
+    options: int | Iterable[str],
+    mechanism: str = "k-randomized-response",
+    *,
+    name: str = "browser",
+    epsilon: str = "1",
+) -> str:
+    named = [f"option {n}" for n in range(options)] if isinstance(options, int) else options
+    texts = ", ".join(json.dumps(text, ensure_ascii=False) for text in named)
+    return (
+        f'[[question]]\nname = "{name}"\nkind = "choice"\noptions = [{texts}]\n'
+        f'epsilon = "{epsilon}"\nmechanism = "{mechanism}"\n'
+    )
+
+
+EACH_KIND = (
+    BIT.replace('"1"', '"0.5"')
+    + '[[question]]\nname = "minutes"\nkind = "number"\nlow = 0\nhigh = 120\nepsilon = "2"\n'
+    + choice(BROWSERS)
+)
+MIXED = (  # of every width on the wire
+    BIT + NUMBER + choice(300) + choice(20, "unary", name="languages")
+)
+
+
+def survey(questions: str = BIT, **changes: object) -> Survey:
+    """A monthly survey of this winter, unless told otherwise."""
+    settings: dict[str, object] = {
+        "name": "app-health",
+        "title": "How is the app doing?",
+        "purpose": "Find crashes by platform before users have to tell us.",
+        "owner": "Example Ltd, privacy@example.org",
+        "opens": date(2026, 12, 1),
+        "closes": date(2027, 2, 28),
+        "round": "month",
+        "grace_days": 14,
+        "retention_days": 90,
+        "minimum_reports": 1,
+    } | changes
+    lines = [f"{key} = {_toml(value)}" for key, value in settings.items()]
+    return parse_toml("\n".join(["[survey]", *lines, "", questions]))
+
+
+def mixed() -> Survey:
+    return survey(MIXED)
+
+
+def until_spring(questions: str = EACH_KIND, **changes: object) -> Survey:
+    """A survey with results to show: five rounds, and estimates from 100 reports on."""
+    changes = {"closes": date(2027, 4, 30), "minimum_reports": 100} | changes
+    return survey(questions, **changes)
+
+
+def published(store: Store, asked: Survey, catalogue: Catalogue | None = None) -> PublishedSurvey:
+    document = render_document(asked)
+    store.enrol_key(PUBLIC)
+    return (catalogue or Catalogue(store)).publish(document, sign(document, KEY), PUBLIC)
+
+
+def symbols(asked: Survey, number: int) -> tuple[int, ...]:
+    """Some report: any symbols are ones that a client might send."""
+    return tuple(number * 2654435761 % question.mechanism.symbols for question in asked.questions)
+
+
+def envelope(
+    asked: PublishedSurvey, number: int = 0, *, count: int = 1, round_number: int = DECEMBER
+) -> Envelope:
+    payload = b"".join(
+        encode_report(asked.survey, symbols(asked.survey, number + n)) for n in range(count)
+    )
+    return Envelope(asked.id, round_number, number.to_bytes(16, "big"), count, payload)
+
+
+def expected_cells(asked: Survey, numbers: Iterable[int]) -> list[int]:
+    """The tally of these reports, counted one by one and by other means than the server's."""
+    totals = [[0] * question.mechanism.cells for question in asked.questions]
+    for number in numbers:
+        for cells, question, symbol in zip(
+            totals, asked.questions, symbols(asked, number), strict=True
+        ):
+            for cell in _counted(question, symbol):
+                cells[cell] += 1
+    return [count for cells in totals for count in cells]
+
+
+def _counted(question: Question, symbol: int) -> list[int]:
+    if question.mechanism.name != "unary":
+        return [symbol]
+    return [bit for bit in range(question.mechanism.cells) if symbol >> bit & 1]
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

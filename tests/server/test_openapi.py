@@ -1,0 +1,201 @@
+"""The OpenAPI document says exactly what is sent: each address, status and key, and nothing more.
+
+Beside these tests the `here` of all others holds every answer against it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deniable.server.http.openapi import document
+from deniable.server.store import PublishedSurvey
+from deniable.shared.errors import StoreUnusable
+from deniable.shared.survey.document import render_document
+from deniable.shared.survey.signing import sign
+from tests.server.contract import unlike
+from tests.server.surveys import KEY, PUBLIC, envelope, mixed, survey
+from tests.server.world import JSON, World
+
+Ask = Callable[..., Any]  # Any: a test response
+PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
+
+
+class Broken:
+    """Whatever is asked of it ends so."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, _: str) -> Any:  # Any: it never answers
+        raise self._error
+
+
+@contextmanager
+def broken(here: World, error: Exception) -> Iterator[None]:
+    """An application whose store and catalogue fail."""
+    whole = here.app.extensions["deniable"]
+    here.app.extensions["deniable"] = replace(whole, store=Broken(error), catalogue=Broken(error))
+    try:
+        yield
+    finally:
+        here.app.extensions["deniable"] = whole
+
+
+def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
+    """What an address answers: to its role, to others, and when all is broken."""
+    headers = here.bearer(role) if role else {}
+    answers = [ask(headers=headers), *others]
+    if role:
+        answers += [ask(headers={}), ask(headers=here.bearer("app"))]
+    for error in (StoreUnusable("busy"), RuntimeError("a mistake")):
+        with broken(here, error):
+            answers.append(ask(headers=headers))
+    return {str(answer.status_code): answer for answer in answers}
+
+
+def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
+    """Every answer that the API can give, by address and method."""
+    asked, http = here.publish(mixed()), here.client
+    analyst, operator, app = (here.bearer(role) for role in ("analyst", "operator", "app"))
+    text = render_document(survey(title="Another"))
+    signed = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
+    gzip = {"Content-Encoding": "gzip"}
+
+    def publish(table: object = signed, headers: dict[str, str] = operator) -> Any:
+        return http.post("/v1/surveys", data=json.dumps(table), headers=headers)
+
+    def results(form: str) -> Any:
+        def ask(query: str = "", headers: dict[str, str] = analyst, name: str = asked.id) -> Any:
+            return http.get(f"/v1/surveys/{name}/{form}{query}", headers=headers)
+
+        return statuses_of(here, ask, "analyst", ask("?round=x"), ask(name="0" * 64))
+
+    def upload(headers: dict[str, str]) -> Any:
+        return here.post(envelope(asked, 1).pack(), headers=headers)
+
+    long = {"CONTENT_LENGTH": "10000000"}
+    listed, one = "/v1/surveys", f"/v1/surveys/{asked.id}"
+    none = f"/v1/surveys/{'0' * 64}"
+
+    def get(path: str) -> Ask:
+        return lambda headers: http.get(path, headers=headers)
+
+    def close(headers: dict[str, str], path: str = f"{one}/close") -> Any:
+        return http.post(path, headers=headers)
+
+    answers = {
+        ("/v1/envelopes", "post"): statuses_of(
+            here, upload, None,
+            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1)),
+            upload(app), upload(analyst), upload({"Authorization": "Bearer " + "x" * 43}),
+            here.post(b"x"), here.post(b"x", "text/plain"),
+            here.post(b"", environ_overrides=long),
+        ),
+        ("/v1/surveys", "post"): statuses_of(
+            here, lambda headers: publish(headers=headers), "operator",
+            publish(), publish(signed | {"key": ""}), publish(headers=operator | gzip),
+            http.post(listed, headers=operator, environ_overrides=long),
+        ),
+        ("/v1/surveys", "get"): statuses_of(here, get(listed), None),
+        ("/v1/surveys/{id}", "get"): statuses_of(here, get(one), None, http.get(none)),
+        ("/v1/surveys/{id}/results", "get"): results("results"),
+        ("/v1/surveys/{id}/results.csv", "get"): results("results.csv"),
+        ("/v1/surveys/{id}/counters", "get"): statuses_of(
+            here, get(f"{one}/counters"), "analyst",
+            http.get(f"{none}/counters", headers=analyst),
+        ),
+        ("/v1/surveys/{id}/close", "post"): statuses_of(
+            here, close, "operator", close(operator, f"{none}/close")
+        ),
+        ("/metrics", "get"): {"200": http.get("/metrics")},
+        ("/v1/openapi.json", "get"): {"200": http.get("/v1/openapi.json")},
+        ("/healthz", "get"): {"200": http.get("/healthz")},
+        ("/readyz", "get"): {"200": http.get("/readyz")},
+    }  # fmt: skip
+    here.writer.stop()
+    answers["/readyz", "get"]["503"] = http.get("/readyz")
+    return answers
+
+
+def listed(made: Any) -> Iterator[tuple[str, str, Any]]:
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            if method != "parameters":
+                yield path, method, operation
+
+
+def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> None:
+    answers = sent(here)
+    statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
+    assert statuses == {place: set(found) for place, found in answers.items()}
+
+
+def test_every_key_that_is_sent_is_described(here: World) -> None:
+    for (path, method), found in sent(here).items():
+        for status, answer in found.items():
+            described = document()["paths"][path][method]["responses"][status]
+            content = described.get("content", PROBLEM_CONTENT)
+            assert answer.mimetype in content, (path, status)
+            if "json" in answer.mimetype:
+                schema = content[answer.mimetype]["schema"]
+                assert unlike(answer.json, schema) is None, (path, status)
+                if path != "/v1/openapi.json":
+                    assert unlike({**answer.json, "other": 1}, schema)
+
+
+def paths_served(here: World) -> set[tuple[str, str]]:
+    """Every address and method of the application that is for programs."""
+    return {
+        (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
+        for rule in here.app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule.startswith("/v1/") or rule.endpoint.startswith("operations.")
+    }
+
+
+def test_the_document_lists_exactly_what_is_served(here: World) -> None:
+    made = here.client.get("/v1/openapi.json").json
+    assert made == json.loads(json.dumps(document()))
+    assert made["openapi"].startswith("3.1")
+    assert {(path, method) for path, method, _ in listed(made)} == paths_served(here)
+
+
+def test_every_reference_of_the_document_leads_somewhere() -> None:
+    made = document()
+    references = re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(made))
+    assert references
+    for reference in references:
+        part: Any = made  # Any: walking down JSON
+        for step in reference.split("/"):
+            part = part[step]
+
+
+def test_a_body_of_json_that_is_taken_is_one_that_is_described(here: World) -> None:
+    from deniable.shared.envelope import json_envelope
+
+    asked: PublishedSurvey = here.publish(mixed())
+    body = {"envelopes": [json_envelope(asked.survey, envelope(asked, 1))]}
+    assert here.post(json.dumps(body).encode(), JSON).json["accepted"] == 1
+    assert unlike(body, {"$ref": "#/components/schemas/JsonEnvelopes"}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (True, {"type": "integer"}),
+        (-1, {"type": "integer", "minimum": 0}),
+        ("x", {"type": ["number", "null"]}),
+        ([1], {"type": "array", "prefixItems": [{}, {}], "items": False, "minItems": 2}),
+        ("ab", {"type": "string", "pattern": "^a$"}),
+        ({"a": 1}, {"type": "object", "properties": {}, "additionalProperties": False}),
+    ],
+)
+def test_the_check_itself_finds_what_is_wrong(value: object, schema: dict[str, Any]) -> None:
+    assert unlike(value, schema)
