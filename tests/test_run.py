@@ -141,20 +141,27 @@ def test_a_start_waits_for_another_and_for_what_a_killed_one_has_left_running(
     command = [BASE_PYTHON, checkout / "run", "setup"]
     environment = {**os.environ, "PATH": str(bin_folder), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
     environment["PIP_CONFIG_FILE"] = os.devnull
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as first:
-        eventually(begun.exists, "the first start installs")
-        first.kill()
-    left_over = checkout / ".venv" / "left-over"
-    left_over.touch()
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as second:
-        assert second.stderr is not None
-        assert "waiting for another" in second.stderr.readline()
-        assert is_locked(checkout / "run")
-        assert left_over.exists(), "the second start has begun beside what the first left running"
-        go_on.touch()
-        _, told = second.communicate(timeout=60)
-    assert "making .venv" in told, "what was killed is begun afresh"
-    assert not left_over.exists()
+    try:
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as first:
+            eventually(begun.exists, "the first start installs")
+            first.kill()
+        left_over = checkout / ".venv" / "left-over"
+        left_over.touch()
+        with subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        ) as second:
+            assert second.stderr is not None
+            assert "waiting for another" in second.stderr.readline()
+            assert is_locked(checkout / "run")
+            assert left_over.exists(), (
+                "the second start has begun beside what the first left running"
+            )
+            go_on.touch()
+            _, told = second.communicate(timeout=60)
+        assert "making .venv" in told, "what was killed is begun afresh"
+        assert not left_over.exists()
+    finally:
+        go_on.touch()  # whatever failed, nothing is left waiting
 
 
 def is_locked(path: Path) -> bool:

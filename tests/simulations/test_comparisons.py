@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -156,22 +157,46 @@ def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
     assert ((chosen > 0.25) & (chosen <= 0.3)).mean() < 0.5
 
 
-def test_a_search_of_one_device_at_a_time_is_what_devices_answer() -> None:
-    """A thousand people, a group each: the search's own steps with real reports come as near."""
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> None:
+    """Each of many people answers one threshold, with a report of the mechanism itself. Twin: where
+    they answer as if 0.3 more of them were above, it ends far from the median."""
     mechanism, draw = RandomizedResponse(Epsilon("4")), random.Random(20261118).getrandbits
-    keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
-    generator, people, threshold, total = np.random.default_rng(7), 1_000, 0.5, 0.0
-    for place, answer in enumerate(median.quantile(generator.random(people)).tolist()):
-        total += threshold if place >= 100 else 0.0
-        report = mechanism.randomize(int(answer > threshold), draw)
-        above = (report - lie) / (keep - lie)
-        threshold = min(1.0, max(0.0, threshold + 0.5 * (place + 1) ** -0.6 * (above - 0.5)))
+    generator, people, asked = np.random.default_rng(7), 20_000, list[int]()
+
+    def devices(size: int, threshold: np.ndarray) -> np.ndarray:
+        asked.append(size)
+        answers = median.quantile(generator.random(size)) + (share - 0.5) > threshold
+        return np.array([sum(mechanism.randomize(int(a), draw) for a in answers)])
+
+    (found,) = median.search(mechanism, people, 1, devices)
+    assert sum(asked) == people
     spread = math.sqrt(2 * median.limit(median.LOCAL, Epsilon("4"), people))
-    assert abs(total / 900 - median.MEDIAN) < 6.5 * spread
+    assert (abs(found - median.MEDIAN) < 6.5 * spread) == (share == 0.5)
 
 
-def test_half_widths_and_figures_are_what_tables_print() -> None:
-    assert half_width({"exact": 4.0}) == 2 * Z95
+def test_the_search_without_noise_ends_at_the_median() -> None:
+    """Exact: fed with the reports to be expected. What is left is from the groups before it is
+    near, of which a tenth does not count."""
+    for epsilon in ("0.5", "4"):
+        mechanism = RandomizedResponse(Epsilon(epsilon))
+        keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
+
+        def expected(
+            size: int, threshold: np.ndarray, keep: float = keep, lie: float = lie
+        ) -> np.ndarray:
+            return np.asarray(size * (lie + (keep - lie) * (1 - median.below(threshold))))
+
+        (found,) = median.search(mechanism, 10**6, 1, expected)
+        assert found == pytest.approx(median.MEDIAN, abs=1e-6)
+
+
+def test_half_widths_hold_95_percent_of_a_normal_distribution() -> None:
+    assert half_width({"exact": 4.0}) == pytest.approx(2 * NormalDist().inv_cdf(0.975), rel=1e-12)
+    assert pytest.approx(1.96, abs=1e-4) == Z95
+
+
+def test_figures_are_what_tables_print() -> None:
     assert [figure(v) for v in (0.0, 12.345, 1_234_567.0)] == ["0", "12.3", "1,230,000"]
 
 

@@ -129,7 +129,7 @@ def _on_dask(
     function: Callable[[Item], Result], todo: Mapping[int, Item], suspects: list[int], address: str
 ) -> Iterator[tuple[int, Result]]:
     """Dask itself tries again, elsewhere, before it gives an item up as one that kills workers."""
-    distributed = import_module("distributed")  # by name: shared must not need it
+    distributed = import_module("distributed")  # by name: it comes with the extra `cluster` alone
     with _client(distributed, address) as client:
         running = {client.submit(function, item, pure=False): n for n, item in todo.items()}
         for future in distributed.as_completed(running):

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import matplotlib.figure
 import numpy as np
@@ -49,6 +49,7 @@ NONE = Series("none", "median", "no privacy", look(2))
 SERIES = (LOCAL, CENTRAL, NONE)
 
 Array = NDArray[np.float64]
+Ask = Callable[[int, Array], Array]  # so many people and thresholds: reports that say "above"
 SHAPE = 5.0  # F(x) = 1 - (1 - x^2)^5 on [0, 1]: a hump left of the middle, and a formula
 GROUPS = 1_000
 LEAST_LOG_WEIGHT = 40.0
@@ -102,8 +103,9 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         int(cell["repetitions"]),
     )
     first, points = middle_points(people, float(epsilon), times, generator)
+    mechanism = RandomizedResponse(epsilon)
     found = {
-        LOCAL: search(RandomizedResponse(epsilon), people, times, generator),
+        LOCAL: search(mechanism, people, times, crowd(mechanism, generator)),
         CENTRAL: choose(points, first, people, float(epsilon), generator),
         NONE: own_median(points, first, people),
     }
@@ -115,9 +117,18 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     ]
 
 
-def search(
-    mechanism: RandomizedResponse, people: int, times: int, generator: np.random.Generator
-) -> Array:
+def crowd(mechanism: RandomizedResponse, generator: np.random.Generator) -> Ask:
+    """How many of a group report that they are above the threshold: one binomial for all."""
+    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
+
+    def ask(size: int, threshold: Array) -> Array:
+        above = generator.binomial(size, lie + (keep - lie) * (1 - below(threshold)))
+        return np.asarray(above, dtype=float)
+
+    return ask
+
+
+def search(mechanism: RandomizedResponse, people: int, times: int, ask: Ask) -> Array:
     """The local search, by groups of people who are asked at the same threshold."""
     keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
     ends = np.rint(np.linspace(0, people, min(people, GROUPS) + 1)).astype(np.int64)
@@ -126,8 +137,7 @@ def search(
         if place >= len(ends) // 10:
             total += size * threshold
             weight += size
-        yes = generator.binomial(size, lie + (keep - lie) * (1 - below(threshold)))
-        above = (yes / size - lie) / (keep - lie)
+        above = (ask(size, threshold) / size - lie) / (keep - lie)
         threshold = np.clip(threshold + 0.5 * (place + 1) ** -0.6 * (above - 0.5), 0, 1)
     return total / weight
 
