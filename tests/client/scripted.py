@@ -162,7 +162,7 @@ class Ticks:
     """A monotonic clock that stands until a test moves it."""
 
     def __init__(self) -> None:
-        self.seconds = 1000.0
+        self.seconds = 0.0  # as after a start of the machine
 
     def __call__(self) -> float:
         return self.seconds

@@ -78,6 +78,14 @@ def test_a_cap_holds_to_the_last_billionth(script: Script, client_of: MakeClient
     assert client.answer("two", q=True).status == "budget-spent"
 
 
+def test_a_question_cap_holds_to_the_last_billionth(script: Script, client_of: MakeClient) -> None:
+    for name, epsilon in (("one", "0.5"), ("two", "0.5"), ("three", "0.000000001")):
+        script.publish(document(name, questions=bit("q", epsilon)))
+    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon_per_question="1"))
+    statuses = [client.answer(name, q=True).status for name in ("one", "two", "three")]
+    assert statuses == ["queued", "queued", "budget-spent"]
+
+
 def test_a_question_cap_outlives_republishing(script: Script, client_of: MakeClient) -> None:
     """The same question under a new survey name draws on the same budget."""
     script.publish(document("first", questions=bit("crashed", "0.5")))

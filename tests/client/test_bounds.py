@@ -162,6 +162,13 @@ def test_a_survey_not_to_answer_is_kept_without_its_document() -> None:
     assert "not a trusted key" in (listed.problem or "")
 
 
+def test_a_name_that_is_only_claimed_is_cut_short() -> None:
+    text = json.dumps({"survey": {"name": "x" * 1000}})
+    entries = [entry(document()) | {"document": text}]
+    (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
+    assert (listed.name, listed.document) == ("x" * 64, None)
+
+
 def test_fetching_in_vain_slows_down_to_five_minutes(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:

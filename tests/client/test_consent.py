@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,23 @@ def test_after_a_withdrawal_not_even_the_list_is_fetched(
     client_of().consent(False)
     assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
     assert script.requests == []
+
+
+def test_a_withdrawal_while_the_list_is_fetched_charges_nothing(
+    client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Withdrawn by another process, after the first look and before the charge."""
+    client, other = client_of(), client_of()
+    assert client.answer("unheard-of").status == "no-survey"  # the list is on disk
+    find = client._surveys.find
+
+    def withdrawing_find(*arguments: Any) -> Any:
+        other.consent(False)
+        return find(*arguments)
+
+    monkeypatch.setattr(client._surveys, "find", withdrawing_find)
+    assert client.answer("app-health", crashed=True).status == "no-consent"
+    assert read_summary(tmp_path / "state").ledger.total == 0
 
 
 def test_a_report_made_while_consent_is_withdrawn_is_forgotten(

@@ -29,6 +29,11 @@ def test_a_cap_is_decimal_text_above_nothing(name: str, cap: object) -> None:
         Policy(keys=[KEY], **wrong)
 
 
+def test_a_cap_that_is_a_float_is_told_why() -> None:
+    with pytest.raises(InvalidPolicy, match=r"decimal text.*exact; got float"):
+        Policy(keys=[KEY], max_epsilon=0.5)  # type: ignore[arg-type] # the mistake
+
+
 @pytest.mark.parametrize("keys", [[], KEY, ["ab"], ["xy" * 32], [KEY, None], [b"ab" * 32]])
 def test_keys_are_hex_texts(keys: Any) -> None:
     with pytest.raises(InvalidPolicy, match="keys"):

@@ -107,6 +107,26 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
     assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
 
 
+def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charge that did would end in an app that can open no file any more."""
+    opened, open_file, close_file = list[int](), os.open, os.close
+
+    def opening(path: Path, flags: int, mode: int = 0o777) -> int:
+        opened.append(open_file(path, flags, mode))
+        return opened[-1]
+
+    def closing(file: int) -> None:
+        opened.remove(file)
+        close_file(file)
+
+    monkeypatch.setattr(os, "open", opening)
+    monkeypatch.setattr(os, "close", closing)
+    marker = Marker(tmp_path / MARKER)
+    marker.make()
+    marker.note(1)
+    assert opened == []
+
+
 def test_a_marker_only_grows(tmp_path: Path) -> None:
     marker, lengths = Marker(tmp_path / MARKER), list[int | None]()
     marker.note(3)

@@ -123,6 +123,17 @@ def test_a_list_that_comes_after_a_withdrawal_is_not_kept(
     db.close()
 
 
+def test_what_the_server_lists_no_longer_is_forgotten(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    script.publish(document())
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    script.surveys.clear()
+    clock.now += timedelta(hours=1)
+    assert client.answer("app-health", **ANSWERS).status == "no-survey"
+
+
 def test_a_clock_set_back_makes_the_list_stale(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
