@@ -22,7 +22,7 @@ from deniable.simulations.frame import option_lists
 from deniable.simulations.frame.figures import FAINT, LOOKS, Look, new_figure
 from deniable.simulations.frame.study import Row, Table
 
-Z95 = 1.959963984540054  # 95 % of a normal law lie within so many standard deviations
+Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,9 @@ def middle_points(
 def choose(
     points: Array, first: int, people: int, epsilon: float, generator: np.random.Generator
 ) -> Array:
-    """The exponential mechanism: an interval with chance length · e^(-(ε/2) |rank - n/2|), and a
-    uniform point of it. The largest of log weights plus Gumbel noise is such a choice."""
+    """The exponential mechanism: an interval with probability proportional to its
+    length · e^(-(ε/2) |rank - n/2|), and a uniform point of it. The largest of log weights plus
+    Gumbel noise is such a choice."""
     lengths = np.diff(points, axis=1)
     ranks = first + np.arange(lengths.shape[1])
     with np.errstate(divide="ignore"):
@@ -221,17 +222,15 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         ],
         method=[
             (
-                "People are drawn anew in each repetition from the law F(x) = 1 - (1 - x^2)^5 "
-                "on the "
-                f"range, with its median at {MEDIAN:.4f} and density {DENSITY:.4f} there."
+                "People are drawn anew in each repetition from the distribution "
+                "F(x) = 1 - (1 - x^2)^5 on the range, which has its median at "
+                f"{MEDIAN:.4f} and density {DENSITY:.4f} there."
             ),
             (
                 f"Locally everybody is asked once whether they are above a threshold, in up to "
-                f"{GROUPS:,} "
-                "groups, by randomized response; each group's threshold follows from those "
-                "before. The "
-                "search knows nothing of the law. One tenth of the people are spent on getting "
-                "near."
+                f"{GROUPS:,} groups, by randomized response; each group's threshold follows from "
+                "those before. The search knows nothing of the distribution. One tenth of the "
+                "people are spent on getting near."
             ),
             (
                 "The trusted server has the exponential mechanism on ranks, with e^(-ε/2) for each "
