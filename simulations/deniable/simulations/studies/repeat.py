@@ -31,7 +31,9 @@ MOST_ROUNDS = 400
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--epsilon", default="0.5,1,2", help="of one report (default %(default)s)")
     parser.add_argument(
-        "--lasting", default="2", help="two-stage: ε of the kept report by that of one (default 2)"
+        "--lasting",
+        default="2",
+        help="two-stage: ε of the kept report, as a multiple of one report's (default 2)",
     )
     parser.add_argument(
         "--rounds",
@@ -46,7 +48,7 @@ def options(chosen: Namespace) -> Options:
     factor = Epsilon(chosen.lasting)
     if float(factor) <= 1:
         raise WrongUse(
-            f"--lasting is above 1: what is kept spends more than one report; got {factor}"
+            f"--lasting is above 1, as what is kept spends more than one report does; got {factor}"
         )
     return {
         "epsilon": option_lists.epsilons(chosen.epsilon),

@@ -55,7 +55,7 @@ def make_report(_options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "worth",
                 "How many people, asked without privacy, would tell as much as the largest crowd "
-                "tells here, against ε. The higher, the better.",
+                "does here, against ε. The higher, the better.",
                 lambda: draw_worth(rows),
             ),
         ],
@@ -107,7 +107,7 @@ def _slope_sentence(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
     return (
         f"{agree} of {len(fitted)} fitted slopes are within three errors of theory and {above} of "
         f"{len(rows)} measured risks are above the lower bound; {best['estimator']} reports lower "
-        f"one bit's risk up to {gain:.1f} times (k = {best['moments']}, ε = "
+        f"the risk of one bit by a factor of up to {gain:.1f} (k = {best['moments']}, ε = "
         f"{number(best, 'epsilon'):g}, {number(best, 'users'):,.0f} people)."
     )
 
