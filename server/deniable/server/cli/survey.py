@@ -120,9 +120,10 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
         return load_key(str(file))
     key = create_key(str(file))
     print(
-        f"made a signing key in {file}, for first steps: with it, whoever breaks into the server\n"
-        "can publish surveys. For people's answers make one elsewhere: deniable keys new FILE,\n"
-        f"then --key FILE. Apps trust it by Policy(keys=[{public_hex(key)!r}], ...)",
+        f"made a signing key in {file}, for first steps: with it, anyone who breaks into the\n"
+        "server can publish surveys. For people's answers make one elsewhere:\n"
+        "deniable keys new FILE, then --key FILE. Apps trust this one by "
+        f"Policy(keys=[{public_hex(key)!r}], ...)",
         file=sys.stderr,
     )
     return key
