@@ -7,17 +7,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from flask import render_template_string
 from flask.testing import FlaskClient
+from jinja2 import UndefinedError
+from markupsafe import escape
 from werkzeug.test import TestResponse
 
 from deniable.server.http.auth import COOKIE
+from deniable.server.pages.survey_page import MOST_ROUNDS, MOST_ROWS, MOST_TREND_ROUNDS
 from deniable.server.store import PublishedSurvey
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, fill, grid_steps, spread
-from tests.server.surveys import BROWSERS, EACH_KIND, choice, until_spring
+from tests.server.surveys import BIT, BROWSERS, EACH_KIND, choice, until_spring
 from tests.server.world import World, world
 
-HOSTILE = '<script>alert("1")</script>&amp;'
 ADDRESSES = {"href", "src", "action", "formaction", "srcset", "poster", "data"}
 
 
@@ -236,17 +239,60 @@ def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
     assert text.index('<th scope="row">option 0</th>') < text.index('<th scope="row">option 1')
 
 
+WORDS = ("title", "purpose", "owner", "option 1", "option 2")
+
+
+def hostile(word: str) -> str:
+    return f'<script id="{word}">alert("1")</script>&amp;'
+
+
 def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, here: World) -> None:
-    questions = EACH_KIND.replace(choice(BROWSERS), choice([HOSTILE, *BROWSERS[1:]]))
-    words = dict.fromkeys(("title", "purpose", "owner"), HOSTILE)
-    published = here.publish(until_spring(questions, **words))
-    held = [[500, 0], spread(500, grid_steps(published), 0.5), [500, 0, 0, 0, 0]]
+    """Every text of a survey's author, in every place of a page where one stands."""
+    title, purpose, owner, *options = map(hostile, WORDS)
+    questions = EACH_KIND.replace(choice(BROWSERS), choice([*options, "other"]))
+    published = here.publish(until_spring(questions, title=title, purpose=purpose, owner=owner))
+    held = [[500, 0], spread(500, grid_steps(published), 0.5), [300, 150, 50]]
     add_round(here.store, published, FIRST_ROUND, held)
-    for path in ("/", f"/surveys/{published.id}"):
+    for path, words in (("/", WORDS[:1]), (f"/surveys/{published.id}", WORDS)):
         response = pages.get(path)
         assert response.status_code == 200
         check_page(response)
-        assert "&lt;script&gt;alert" in response.text
+        for word in words:
+            assert str(escape(hostile(word))) in response.text
+
+
+def test_what_an_address_says_is_shown_and_never_run(pages: FlaskClient) -> None:
+    response = pages.get("/surveys/<script>alert(1)<script>")
+    assert response.status_code == 404
+    assert "&lt;script&gt;alert" in response.text
+    check_page(response)
+
+
+def test_a_name_that_a_template_gets_wrong_is_an_error(here: World) -> None:
+    with here.app.app_context(), pytest.raises(UndefinedError):
+        render_template_string("{{ misspelt }}")
+
+
+def test_a_table_on_a_page_is_bounded(pages: FlaskClient, here: World) -> None:
+    assert (MOST_ROWS, MOST_ROUNDS, MOST_TREND_ROUNDS) == (200, 12, 60)
+    published = here.publish(until_spring(choice(MOST_ROWS + 1)))
+    add_round(here.store, published, FIRST_ROUND, [[10] * (MOST_ROWS + 1)])
+    text = pages.get(f"/surveys/{published.id}").text
+    assert text.count('<th scope="row">option') == MOST_ROWS
+    assert ">1 more are in the CSV" in text
+
+
+def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, here: World) -> None:
+    published = here.publish(until_spring(BIT, round="day", closes=NOW.date()))
+    first, last = published.survey.first_round, published.survey.last_round
+    for number in range(first, last + 1):
+        add_round(here.store, published, number, [[500, 500]])
+    text = pages.get(f"/surveys/{published.id}").text
+    assert text.split("<details")[0].count('href="?round=') == MOST_ROUNDS
+    assert f"<summary>{last - first + 1 - MOST_ROUNDS} earlier</summary>" in text
+    assert last - first + 1 > MOST_TREND_ROUNDS
+    trend = text.split("Over the rounds")[1]
+    assert trend.count('class="point"') == MOST_TREND_ROUNDS
 
 
 # When there is nothing

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.server.store import PublishedSurvey
-from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
+from deniable.server.intake import admission, commit
+from deniable.server.intake.tally import tally
+from deniable.server.store import Cells, PublishedSurvey, Upload
+from deniable.shared.envelope import CONTENT_TYPE, MOST_BODY_BYTES, Envelope, json_envelope
+from deniable.shared.survey.document import Survey
 from tests.server.surveys import (
     BIT,
     DECEMBER,
@@ -105,6 +108,55 @@ def test_any_order_and_repetition_gives_the_exact_tallies(
     assert here.tallies(asked) == ({DECEMBER: (len(distinct), cells)} if distinct else {})
     assert accepted == len(distinct)
     assert accepted + duplicates == sum(map(len, bodies))
+
+
+# Counted once
+
+
+def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The reports of every payload that is counted, by admission or by a group commit."""
+    counts: list[int] = []
+
+    def watched(asked: Survey, payload: bytes, count: int) -> Cells:
+        counts.append(count)
+        return tally(asked, payload, count)
+
+    for module in (admission, commit):
+        monkeypatch.setattr(module, "tally", watched)
+    return counts
+
+
+def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting is how it is checked: what that has counted is added when it is committed."""
+    asked = here.publish(survey())
+    counts = counted_payloads(monkeypatch)
+    large = envelope(asked, 1, count=500)
+    assert here.send(large, app=True).json["accepted"] == 500
+    assert counts == [500]
+    assert here.send(large, app=True).json["duplicates"] == 500
+    assert here.send(large, large, envelope(asked, 9_000), app=True).json["accepted"] == 1
+    cells = expected_cells(asked.survey, [*range(1, 501), 9_000])
+    assert here.tallies(asked) == {DECEMBER: (501, cells)}
+
+
+def test_small_envelopes_are_counted_as_one(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = here.publish(mixed())
+    counts = counted_payloads(monkeypatch)
+    here.send(*(envelope(asked, number) for number in range(50)))
+    assert counts == [50]
+
+
+def test_counts_that_take_more_memory_than_their_payload_do_not_wait(here: World) -> None:
+    asked = here.publish(mixed())
+    sizes = {}
+    for reports in (1, 2, 2_000):
+        found = admission.admit(
+            envelope(asked, reports, count=reports), here.catalogue, here.clock.now(), 65_536
+        )
+        assert isinstance(found, Upload)
+        sizes[reports] = found.size / len(found.payload)
+    assert sizes[1] == sizes[2] == 1
+    assert 1 < sizes[2_000] <= 2
 
 
 # Refused, one envelope
@@ -285,10 +337,21 @@ def test_a_compressed_body_is_refused(here: World) -> None:
     problem(here.post(b"x", headers={"Content-Encoding": "gzip"}), 415)
 
 
-def test_too_many_envelopes_at_once_are_refused(here: World, asked: PublishedSurvey) -> None:
-    body = b"".join(envelope(asked, number).pack() for number in range(4_097))
-    problem(here.post(body), 413)
-    unchanged(here, asked)
+@pytest.mark.parametrize(("envelopes", "status"), [(4_096, 200), (4_097, 413)])
+def test_a_body_has_at_most_4096_envelopes(here: World, envelopes: int, status: int) -> None:
+    asked = here.publish(survey())
+    body = b"".join(envelope(asked, number).pack() for number in range(envelopes))
+    assert here.post(body).status_code == status
+    assert here.tallies(asked) == (
+        {DECEMBER: (4_096, expected_cells(asked.survey, range(4_096)))} if status == 200 else {}
+    )
+
+
+def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
+    """Read to its end and found wanting, or refused unread."""
+    assert MOST_BODY_BYTES == 2**20
+    assert here.post(bytes(MOST_BODY_BYTES)).status_code == 400
+    assert here.post(bytes(MOST_BODY_BYTES + 1)).status_code == 413
 
 
 @pytest.mark.parametrize(("role", "status"), [("analyst", 403), ("operator", 403), (None, 401)])

@@ -8,9 +8,12 @@ import pytest
 
 from deniable.server.store import FILE, SqliteStore, back_up, restore
 from deniable.server.store.sqlite.schema import VERSION, metadata
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
-from tests.server.surveys import envelope, published, survey
+from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
 from tests.server.world import World
+
+GOLDEN = Path(__file__).with_name("golden")
 
 
 def set_version(data: Path, version: str) -> None:
@@ -155,3 +158,34 @@ def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(her
     here.store.enrol_key(public_hex(other))
     with pytest.raises(UntrustedSurvey, match="published already"):
         here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
+
+
+def test_a_data_folder_of_version_1_opens_unchanged(tmp_path: Path) -> None:
+    """Written by the first server: a survey, two reports in one round, their counters, a token."""
+    (tmp_path / "data").mkdir()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
+        before = [*connection.iterdump()]
+    with SqliteStore.open(tmp_path / "data") as store:
+        (asked,) = Catalogue(store).surveys()
+        (tally,) = store.tallies(asked.sequence)
+        assert (asked.name, asked.state, tally.round, tally.reports) == (
+            "app-health", "open", DECEMBER, 2
+        )  # fmt: skip
+        assert tally.cells.tolist() == expected_cells(asked.survey, [1, 2])
+        assert store.counters(asked.sequence) == {"accepted": 2}
+        assert [token.role for token in store.tokens()] == ["analyst"]
+        assert store.report_totals() == {asked.sequence: 2}
+        assert store.unsealed_rounds() == {asked.sequence: [DECEMBER]}
+        with store.transaction() as transaction:
+            assert not transaction.is_sealed(asked.sequence, DECEMBER)
+    with closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+        assert [*connection.iterdump()] == before
+
+
+def test_a_new_data_folder_has_the_tables_of_version_1(data: Path) -> None:
+    with closing(sqlite3.connect(data / FILE)) as connection:
+        new = {line for line in connection.iterdump() if line.startswith("CREATE")}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
+        assert {line for line in connection.iterdump() if line.startswith("CREATE")} == new

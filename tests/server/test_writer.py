@@ -160,6 +160,26 @@ def test_the_queue_is_bounded_in_bytes_too(store: Faulty, monkeypatch: pytest.Mo
         writer.write([upload(asked, 1)])
 
 
+def test_the_limits_are_those_that_are_documented() -> None:
+    assert (writing.MOST_REQUESTS, writing.MOST_UPLOADS) == (1_024, 16_384)
+    assert (writing.MOST_WAITING, writing.MOST_WAITING_BYTES) == (4_096, 64 * 2**20)
+
+
+@pytest.mark.parametrize("limit", ["MOST_REQUESTS", "MOST_UPLOADS"])
+def test_a_group_has_a_limit(store: Faulty, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """The first alone, then eight requests of one upload each in groups of at most four."""
+    monkeypatch.setattr(writing, limit, 4)
+    asked, commits = published(store, survey()), list[float]()
+    with writer_of(store) as writer, ThreadPoolExecutor(9) as pool:
+        writer.observe_commit = commits.append
+        answers = [hold(store, writer, pool, upload(asked, 0))]
+        answers += [pool.submit(writer.write, [upload(asked, n)]) for n in range(1, 9)]
+        eventually(lambda: writer.waiting == 8, "they wait")
+        opened(store)
+        assert [answer.result(PATIENCE) for answer in answers] == [["accepted"]] * 9
+    assert len(commits) == 3
+
+
 def test_stopping_writes_what_waits_and_refuses_what_comes_later(store: Faulty) -> None:
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:

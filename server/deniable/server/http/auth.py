@@ -74,7 +74,7 @@ def require(
     """For views under /v1: answer 401 without a valid token, 403 with one of another role.
 
     Reading with a session's cookie is allowed, so that pages can link to JSON and CSV. Changing is
-    not: a cookie is sent along by a browser whoever made the request.
+    not: a browser sends a cookie along with a request that any page has made.
     """
 
     def decorate(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:

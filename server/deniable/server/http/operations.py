@@ -1,4 +1,4 @@
-"""For whoever runs the server: is it alive, ready, how is it doing, what can be asked of it."""
+"""For anyone who runs the server: is it alive, ready, how is it doing, what can be asked of it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ Ready = Callable[[str, "str | None"], None]  # the address, and the first start'
 def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
-    os.close(take_lock(data))  # whoever served this folder is gone, and so is its hold on the port
+    os.close(take_lock(data))  # a former server of it is gone, and so is its hold on the port
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)
