@@ -61,7 +61,7 @@ def walk(name: str, here: World, folder: Path) -> None:
     assert (asked.mechanism.name, asked.kind) == (name, mechanisms()[name].kind)
     answer_on_a_device(here, published, folder)
     draw = random.Random(20261118).getrandbits
-    symbols = [asked.report(ANSWERS[asked.kind][0], draw) for _ in range(REPORTS)]
+    symbols = [asked.report(ANSWERS[asked.kind][0], draw)[0] for _ in range(REPORTS)]
     send_in_both_encodings(here, published, symbols)
     ((number, (reports, cells)),) = here.tallies(published).items()
     assert (number, reports) == (DECEMBER, REPORTS + 1)

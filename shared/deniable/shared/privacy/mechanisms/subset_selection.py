@@ -64,7 +64,8 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """One pass over all the others, whatever the answer and the outcome."""
+        """One pass over all the others, whatever the answer and the outcome. Once nothing more is
+        needed its products are smaller: how the noise fell shows in its time by a sixth at most."""
         others = self.options - 1
         roll = draw(64 + 8 * FINE_BYTES * others)
         keep = (roll & ONE - 1) < self.keep
