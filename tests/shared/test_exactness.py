@@ -67,6 +67,7 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
     ("numerator", "denominator", "bits", "ends"),
     [
         (0, 1, 4, (16, 17)),  # 16 + 0, and 1 for the rest
+        (3, 4, 0, (1, 4)),  # down 1 + 0 + 0, up 1 + 1 + 1 + 1: terms shrink by half from 3/2 on
         (1, 2, 2, (6, 8)),  # down 4 + 2 + 0, up 4 + 2 + 1 + 1
         (1, 2, 3, (13, 14)),  # 8 + 4 + 1, up 1 more
         (3, 1, 0, (16, 25)),  # down 1 + 3 + 4 + 4 + 3 + 1, up 1 + 3 + 5 + 5 + 4 + 3 + 2 + 1 + 1
