@@ -53,6 +53,12 @@ def test_counts_are_those_of_counting_one_by_one(shape: str, reports: int) -> No
     assert cells.tolist() == expected_cells(asked, range(reports))
 
 
+@pytest.mark.parametrize("reports", [255, 256, 257, 1_000])
+def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) -> None:
+    asked = SURVEYS["unary, full bytes"]
+    assert tally(asked, b"\xff\xff" * reports, reports).tolist() == [reports] * 16
+
+
 @pytest.mark.parametrize("shape", SURVEYS)
 def test_one_report_is_checked_as_strictly_as_many(shape: str) -> None:
     """The quick way for one report, and the counting way, agree on every value of every byte."""
