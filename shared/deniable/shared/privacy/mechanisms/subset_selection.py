@@ -118,8 +118,6 @@ def best_subset(epsilon: Epsilon, options: int) -> int:
     k / (e^ε + 1), compared exactly."""
     e = exp_interval(*epsilon.ratio, PRECISION)
     below = max(1, (options << PRECISION) // (e.high + (1 << PRECISION)))
-    if below + 1 >= options:
-        return below
 
     def spread(d: int, end: int) -> int:
         """(d e^ε + k - d)^2 from an end of the interval, times what the other side lacks."""
