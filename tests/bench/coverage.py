@@ -4,7 +4,7 @@
 
 Every cell is a mechanism, a number of people and their fixed answers. Reports are drawn exactly, a
 multinomial for each answer on the grid. Printed: the cells of least coverage, by exact binomial
-limits the chance that the true coverage is below 94.5 %, and the widest intervals against the
+limits the probability that the true coverage is below 94.5 %, and the widest intervals against the
 normal approximation's. Exit code 1 where a cell is below 94.5 % beyond chance.
 """
 
@@ -103,8 +103,8 @@ def measure(cell: Cell, runs: int, rng: np.random.Generator) -> Outcome:
     counts = draw_counts(table, held, runs, rng).astype(np.float64)
     below = beyond(values, counts, truth)
     above = beyond(-values[::-1], counts[:, ::-1], -truth)
-    law = sum(held[i] / cell.people * _row(table, int(i)) for i in np.flatnonzero(held))
-    deviation = math.sqrt(float(law @ values**2) - float(law @ values) ** 2)
+    distribution = sum(held[i] / cell.people * _row(table, int(i)) for i in np.flatnonzero(held))
+    deviation = math.sqrt(float(distribution @ values**2) - float(distribution @ values) ** 2)
     normal = 2 * 1.959964 * deviation / math.sqrt(cell.people)
     widths = [np.subtract(*interval(values, row, 0.95)[::-1]) for row in counts[:20]]
     return Outcome(
@@ -113,7 +113,7 @@ def measure(cell: Cell, runs: int, rng: np.random.Generator) -> Outcome:
         too_low=float(below.mean()),
         too_high=float(above.mean()),
         width=float(np.mean(widths)) / normal,
-        rarest=float(min(law[0], law[-1])) * cell.people,
+        rarest=float(min(distribution[0], distribution[-1])) * cell.people,
     )
 
 
@@ -140,8 +140,8 @@ def _beyond_many(values: Array, counts: Array, truth: float) -> npt.NDArray[np.b
         middle = (near + far) / 2
         mean, _ = at_pole(np.exp(middle), shifted, shapes)
         near, far = np.where(mean > aim, middle, near), np.where(mean > aim, far, middle)
-    _, chance = at_pole(np.exp(near), shifted, shapes)
-    verdict: npt.NDArray[np.bool_] = (aim > centre) & (chance < 0.025)
+    _, probability = at_pole(np.exp(near), shifted, shapes)
+    verdict: npt.NDArray[np.bool_] = (aim > centre) & (probability < 0.025)
     return verdict
 
 
@@ -206,9 +206,10 @@ def _report(outcomes: list[Outcome], runs: int) -> int:
     large = [outcome for outcome in outcomes if outcome.cell.people == 10_000]
     for outcome in sorted(large, key=lambda outcome: -outcome.width)[:10]:
         print(f"  {outcome.width:.3f}, {outcome.rarest:.2g} of the rarer end: {outcome.cell}")
-    chance = binom.cdf(round(outcomes[0].coverage * runs), runs, LEAST) * len(outcomes)
-    print(f"chance of the first line if all covered {LEAST:.1%}: at most {min(1, chance):.2g}")
-    return 1 if chance < 1e-6 else 0
+    probability = binom.cdf(round(outcomes[0].coverage * runs), runs, LEAST) * len(outcomes)
+    bound = min(1, probability)
+    print(f"probability of the first line if all covered {LEAST:.1%}: at most {bound:.2g}")
+    return 1 if probability < 1e-6 else 0
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def measurements() -> Iterator[Measurement]:
         return lambda: fixed(mechanism, held, times, generator)
 
     def drawn_anew(mechanism: Shape, people: int, times: int) -> Callable[[], object]:
-        law = [1 / mechanism.answers] * mechanism.answers
-        return lambda: drawn(mechanism, law, people, times, generator)
+        distribution = [1 / mechanism.answers] * mechanism.answers
+        return lambda: drawn(mechanism, distribution, people, times, generator)
 
     bit, one_bit = RandomizedResponse(ONE), OneBitMean(ONE)
     eight, fine = LocalLaplace(Epsilon("4"), 8), LocalLaplace(ONE, 64)

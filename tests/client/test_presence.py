@@ -182,7 +182,7 @@ def test_a_question_of_another_kind_is_refused_before_a_value_is_looked_at(
 
 
 def test_one_more_question_under_the_same_name_crashes_no_deployed_app(
-    script: Script, client_of: MakeClient
+    script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     """The newest open survey whose questions fit the call is answered; without one, none."""
     old = script.publish(document())
@@ -191,7 +191,7 @@ def test_one_more_question_under_the_same_name_crashes_no_deployed_app(
     script.publish(newer)
     assert client.answer("app-health", **ANSWERS).survey == old
     script.surveys.pop(0)
-    client = client_of(state="elsewhere")
+    client = client_of(state=tmp_path / "elsewhere")
     outcome = client.answer("app-health", **ANSWERS)
     assert outcome.status == "refused"
     assert "the answer to froze is missing" in outcome.detail

@@ -75,7 +75,7 @@ def reports(setting: Setting) -> int:
 
 
 def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Path) -> None:
-    """ε 20 hardly ever lies: the estimates are the answers, but with chance below 1e-8."""
+    """ε 20 hardly ever lies: the estimates miss the answers with probability below 1e-8."""
     client = device(setting, tmp_path)
     assert client.answer("one-answer", **ANSWERS).status == "queued"
     assert client.answer("one-answer", **ANSWERS).status == "already-answered"

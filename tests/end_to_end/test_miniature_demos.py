@@ -1,7 +1,8 @@
 """Three hundred small surveys, through wire format, intake and results: intervals cover the truth.
 
-Each is one round of a daily survey, with people of its own, seeded. For one estimate, the chance
-that a 95 % interval covers fewer than 264 of 300 truths is P[Binomial(300, 0.95) < 264] < 1e-6.
+Each is one round of a daily survey, with people of its own, seeded. For one estimate, the
+probability that a 95 % confidence interval covers fewer than 264 of 300 truths is
+P[Binomial(300, 0.95) < 264] < 1e-6.
 """
 
 import copy

@@ -205,7 +205,9 @@ def test_a_beginning_of_several_ids_means_none_of_them(
     rows = [replace(row, id=text) for row, text in zip(store.surveys(), ids, strict=True)]
     monkeypatch.setattr(store, "surveys", lambda after=0: rows)
     catalogue = Catalogue(store)
-    with pytest.raises(UnknownSurvey, match="2 surveys begin with abcdef, write more digits"):
+    with pytest.raises(
+        UnknownSurvey, match="2 surveys have ids that begin with abcdef; give more digits"
+    ):
         catalogue.find("abcdef")
     assert [catalogue.find(text[:7]).id for text in ids] == [*ids]
 

@@ -130,6 +130,26 @@ def test_the_backups_that_are_described(tmp_path: Path) -> None:
     assert "app-health" in shell("deniable survey list --data lib/deniable-new", tmp_path)
 
 
+@pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("jq")), reason="the text uses curl and jq"
+)
+def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
+    """A folder made there is copied before the first start; later surveys are sent over HTTP."""
+    first, later = blocks("DEPLOYING.md", "Tokens and keys")
+    shell("deniable keys new key.pem", tmp_path)
+    shell(
+        "deniable survey new first.toml && sed s/app-health/next/ first.toml > next.toml", tmp_path
+    )
+    shell(first, tmp_path)
+    shutil.copytree(tmp_path / "data", tmp_path / "server")
+    assert not list((tmp_path / "server").glob("*.pem"))
+    with serving(tmp_path / "server") as server:
+        text = later.replace("https://stats.example.org", server.url).replace("NAME", "next")
+        said = shell(f"TOKEN={server.token}\nset -e\n{text}", tmp_path)
+    assert '"state":"open"' in said
+    assert "next" in shell("deniable survey list --data server", tmp_path)
+
+
 COMMAND = re.compile(r"`deniable ([a-z]+)(?: ([^`]*))?`")
 
 

@@ -102,7 +102,7 @@ def test_a_backup_holds_everything_and_is_private(here: World, tmp_path: Path) -
 
 def test_a_backup_never_overwrites(data: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").write_text("precious")
-    with pytest.raises(WrongUse, match="is there already"):
+    with pytest.raises(WrongUse, match="already exists"):
         back_up(data, tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "precious"
 

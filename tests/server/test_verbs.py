@@ -154,7 +154,7 @@ def test_a_mistake_in_a_survey_is_one_line_with_its_cure(
 def test_what_is_not_there_is_said_with_what_to_do(file: Path, data: Path, tmp_path: Path) -> None:
     assert "deniable serve" in refused(2, "survey", "list", "--data", data)
     assert "deniable survey new" in refused(2, "survey", "check", tmp_path / "no.toml")
-    assert "is there already" in refused(2, "survey", "new", file)
+    assert "already exists" in refused(2, "survey", "new", file)
     run("survey", "publish", file, "--data", data)
     assert "there is app-health" in refused(3, "survey", "show", "other", "--data", data)
     assert "deniable keys new" in refused(
@@ -206,7 +206,7 @@ def test_a_backup_is_whole_and_is_restored_only_into_an_empty_folder(
     copy, other = tmp_path / "copy", tmp_path / "other"
     size = asked_json("backup", "--data", data, "--to", copy)["bytes"]
     assert size == copy.stat().st_size
-    assert "is there already" in refused(2, "backup", "--data", data, "--to", copy)
+    assert "already exists" in refused(2, "backup", "--data", data, "--to", copy)
     assert "never overwrites" in refused(3, "restore", copy, "--data", data)
     assert run("restore", copy, "--data", other).returncode == 0
     assert (

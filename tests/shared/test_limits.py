@@ -172,7 +172,9 @@ def test_the_grid_of_proofs_has_every_mechanism_at_every_size_and_epsilon() -> N
 def test_a_table_is_printed_up_to_a_million_probabilities() -> None:
     rows = KRandomizedResponse(Epsilon("1"), 1_000).written_out()["rows"]
     assert sum(map(len, rows)) == 1_000_000
-    with pytest.raises(WrongUse, match="1001 × 1001 cells is not printed, at most 1,000,000"):
+    with pytest.raises(
+        WrongUse, match="1001 × 1001 cells is too large to print: at most 1,000,000"
+    ):
         KRandomizedResponse(Epsilon("1"), 1_001).written_out()
 
 

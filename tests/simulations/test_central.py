@@ -1,4 +1,4 @@
-"""The central mechanisms: exact laws and privacy, and the printed sampler that is not private."""
+"""The central mechanisms: exact distributions, privacy, and the printed sampler that has less."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ from deniable.simulations.central import (
     bernoulli_exp,
 )
 from tests.plausible import assert_implausible, assert_plausible
-from tests.simulations.tree import exact_law
+from tests.simulations.tree import exact_distribution
 
 
 def seeded_below(seed: int = 20261118) -> Below:
@@ -32,14 +32,14 @@ def seeded_below(seed: int = 20261118) -> Below:
 
 
 @pytest.mark.parametrize("x", ["0", "1/3", "1/2", "1", "3/2", "5/2"])
-def test_the_coin_of_chance_e_to_minus_x_is_exact(x: str) -> None:
+def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
     """By its whole tree: what is walked and what is left enclose e^-x, to a part in a million."""
     ratio = Fraction(x)
-    law, rest = exact_law(
+    distribution, rest = exact_distribution(
         lambda uniform: bernoulli_exp(ratio.numerator, ratio.denominator, uniform),
         Fraction(1, 10**8),
     )
-    heads = law.get(True, Fraction(0))
+    heads = distribution.get(True, Fraction(0))
     assert rest < Fraction(1, 10**5)
     assert heads <= Fraction(float(mpmath.exp(-float(ratio)))) + Fraction(1, 10**15)
     assert float(heads + rest) >= math.exp(-ratio) - 1e-15
@@ -47,34 +47,34 @@ def test_the_coin_of_chance_e_to_minus_x_is_exact(x: str) -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("2", 1), ("1", 2)])
 def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> None:
-    """By the tree of the sampler: every chance is enclosed, to what the unwalked tenth leaves."""
-    law = DiscreteLaplace(Epsilon(epsilon), sensitivity)
-    walked, rest = exact_law(law.sample, Fraction(1, 2 * 10**5))
+    """By the tree of the sampler: every probability is enclosed, up to the tenth left unwalked."""
+    noise = DiscreteLaplace(Epsilon(epsilon), sensitivity)
+    walked, rest = exact_distribution(noise.sample, Fraction(1, 2 * 10**5))
     assert rest < Fraction(1, 10)
     for z in range(-8, 9):
         low = float(walked.get(z, Fraction(0)))
-        assert low - 1e-12 <= law.chance(z) <= low + float(rest) + 1e-12
+        assert low - 1e-12 <= noise.probability(z) <= low + float(rest) + 1e-12
         assert walked.get(z) == walked.get(-z)
 
 
 def test_the_enclosure_above_rejects_a_wrong_scale() -> None:
     """Twin: noise for ε = 1.1 does not pass for ε = 1."""
-    walked, rest = exact_law(DiscreteLaplace(Epsilon("1")).sample, Fraction(1, 2 * 10**5))
-    wrong = DiscreteLaplace(Epsilon("1.1")).chance(0)
+    walked, rest = exact_distribution(DiscreteLaplace(Epsilon("1")).sample, Fraction(1, 2 * 10**5))
+    wrong = DiscreteLaplace(Epsilon("1.1")).probability(0)
     assert not float(walked[0]) <= wrong <= float(walked[0] + rest)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(11, 10), Fraction(3, 2), Fraction(7, 2)])
-def test_variance_and_tail_of_the_law_by_exact_sums(alpha: Fraction) -> None:
+def test_variance_and_tail_of_the_distribution_by_exact_sums(alpha: Fraction) -> None:
     """Theorem 2.7 of the notes in fractions: the printed tail a^-z is a bound, ours the value."""
     sums = {z: (alpha - 1) / (alpha + 1) * alpha**-z for z in range(400)}
     variance = 2 * sum(z * z * p for z, p in sums.items())
-    law = DiscreteLaplace(Epsilon(f"{math.log(alpha):.9f}"))
+    noise = DiscreteLaplace(Epsilon(f"{math.log(alpha):.9f}"))
     assert float(variance) == pytest.approx(float(2 * alpha / (alpha - 1) ** 2), rel=1e-10)
-    assert law.variance == pytest.approx(float(variance), rel=1e-7)
+    assert noise.variance == pytest.approx(float(variance), rel=1e-7)
     for radius in range(4):
         tail = 2 * sum(p for z, p in sums.items() if z > radius)
-        assert law.tail(radius) == pytest.approx(float(tail), rel=1e-7)
+        assert noise.tail(radius) == pytest.approx(float(tail), rel=1e-7)
         assert tail <= alpha**-radius
 
 
@@ -83,13 +83,13 @@ def test_discrete_laplace_at_billions_of_the_scale_is_laplace() -> None:
     assert fine.variance / 2**60 == pytest.approx(2 / 0.5**2, rel=1e-9)
 
 
-def test_draws_follow_the_law_for_the_epsilons_that_people_write() -> None:
+def test_draws_follow_the_distribution_for_the_epsilons_that_people_write() -> None:
     """False alarm at most 9e-9; twin below: a scale 10 % off is rejected."""
-    law, uniform, n = DiscreteLaplace(Epsilon("0.7"), 3), seeded_below(), 20_000
-    seen = Counter(law.sample(uniform) for _ in range(n))
+    noise, uniform, n = DiscreteLaplace(Epsilon("0.7"), 3), seeded_below(), 20_000
+    seen = Counter(noise.sample(uniform) for _ in range(n))
     for z in range(-4, 5):
-        assert_plausible(seen[z], n, law.chance(z))
-    assert_implausible(seen[0], n, DiscreteLaplace(Epsilon("0.9"), 3).chance(0))
+        assert_plausible(seen[z], n, noise.probability(z))
+    assert_implausible(seen[0], n, DiscreteLaplace(Epsilon("0.9"), 3).probability(0))
 
 
 def test_the_released_histogram_is_whole_and_near() -> None:
@@ -102,7 +102,7 @@ def test_the_released_histogram_is_whole_and_near() -> None:
 
 
 def test_the_radius_needs_its_ceiling() -> None:
-    """ε = 0.99, one count: without rounding up, a larger error has chance above δ = 0.0201."""
+    """ε = 0.99, one count: without rounding up, a larger error has probability above δ = 0.0201."""
     epsilon, failure = Epsilon("0.99"), 0.0201
     mechanism = GeometricCounts(epsilon)
     printed = math.log(1 / failure) / float(epsilon)
@@ -235,7 +235,7 @@ def test_choices_follow_the_weights() -> None:
 
 
 def test_two_candidates_are_told_apart_as_often_as_the_formula_says() -> None:
-    """A gap of g people: the better one with chance 1 / (1 + e^(-ε g / 2)), to rounding."""
+    """A gap of g people: the better one with probability 1 / (1 + e^(-ε g / 2)), to rounding."""
     mechanism = ExponentialMechanism(Epsilon("1"))
     for gap in (1, 5, 20):
         better, worse = mechanism.weights([0, gap])

@@ -18,8 +18,11 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
 from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.frame.comparison import Z95, figure, half_width
-from deniable.simulations.studies import bit, median
+from deniable.simulations.studies import bit
 from deniable.simulations.studies.histogram import many_options_price
+from deniable.simulations.studies.median.central import choose
+from deniable.simulations.studies.median.local_search import search
+from deniable.simulations.studies.median.people import LOCAL, MEDIAN, NONE, below, limit, quantile
 
 Cells = Sequence[Mapping[str, Any]]  # Any: rows of JSON
 
@@ -133,10 +136,8 @@ def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_price_of_a_median_is_the_square_of_c() -> None:
     for epsilon, price in (("0.5", 16.671), ("1", 4.6827), ("2", 1.7241), ("4", 1.0760)):
-        local = median.limit(median.LOCAL, Epsilon(epsilon), 10**6)
-        assert local / median.limit(median.NONE, Epsilon(epsilon), 1) * 10**6 == pytest.approx(
-            price, rel=1e-4
-        )
+        local = limit(LOCAL, Epsilon(epsilon), 10**6)
+        assert local / limit(NONE, Epsilon(epsilon), 1) * 10**6 == pytest.approx(price, rel=1e-4)
 
 
 def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
@@ -144,7 +145,7 @@ def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
     weights on a fine grid say; false alarm at most 6e-9 by the bound below."""
     people, n = [0.1, 0.25, 0.3, 0.6, 0.9], 40_000
     points = np.tile([0.0, *people, 1.0], (n, 1))
-    chosen = median.choose(points, 0, 5, 1.0, np.random.default_rng(20261118))
+    chosen = choose(points, 0, 5, 1.0, np.random.default_rng(20261118))
     histogram = [0] * 20_001
     for answer in people:
         histogram[round(answer * 20_000)] += 1
@@ -166,13 +167,13 @@ def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> Non
 
     def devices(size: int, threshold: np.ndarray) -> np.ndarray:
         asked.append(size)
-        answers = median.quantile(generator.random(size)) + (share - 0.5) > threshold
+        answers = quantile(generator.random(size)) + (share - 0.5) > threshold
         return np.array([sum(mechanism.randomize(int(a), draw) for a in answers)])
 
-    (found,) = median.search(mechanism, people, 1, devices)
+    (found,) = search(mechanism, people, 1, devices)
     assert sum(asked) == people
-    spread = math.sqrt(2 * median.limit(median.LOCAL, Epsilon("4"), people))
-    assert (abs(found - median.MEDIAN) < 6.5 * spread) == (share == 0.5)
+    spread = math.sqrt(2 * limit(LOCAL, Epsilon("4"), people))
+    assert (abs(found - MEDIAN) < 6.5 * spread) == (share == 0.5)
 
 
 def test_the_search_without_noise_ends_at_the_median() -> None:
@@ -185,10 +186,10 @@ def test_the_search_without_noise_ends_at_the_median() -> None:
         def expected(
             size: int, threshold: np.ndarray, keep: float = keep, lie: float = lie
         ) -> np.ndarray:
-            return np.asarray(size * (lie + (keep - lie) * (1 - median.below(threshold))))
+            return np.asarray(size * (lie + (keep - lie) * (1 - below(threshold))))
 
-        (found,) = median.search(mechanism, 10**6, 1, expected)
-        assert found == pytest.approx(median.MEDIAN, abs=1e-6)
+        (found,) = search(mechanism, 10**6, 1, expected)
+        assert found == pytest.approx(MEDIAN, abs=1e-6)
 
 
 def test_half_widths_hold_95_percent_of_a_normal_distribution() -> None:

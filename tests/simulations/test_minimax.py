@@ -1,4 +1,4 @@
-"""The minimax study against theory: bounds, hardest laws, measured risks, limits and slopes."""
+"""The minimax study against theory: bounds, hardest distributions, risks, limits and slopes."""
 
 import math
 from argparse import ArgumentParser, Namespace
@@ -16,20 +16,25 @@ from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
 from deniable.simulations.frame.cells import run_cells
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.minimax import STUDY
+from deniable.simulations.studies.minimax.distributions import (
+    TwoPoints,
+    exact_risk,
+    hardest_distribution,
+    moment,
+)
 from deniable.simulations.studies.minimax.estimators import (
     MODELS,
     Estimator,
     best_estimator,
     worst_bias,
 )
-from deniable.simulations.studies.minimax.laws import TwoPoints, exact_risk, hardest_law, moment
 from deniable.simulations.studies.minimax.limits import (
     lower_bound,
     signs_locally,
     two_points_centrally,
     two_points_locally,
 )
-from deniable.simulations.studies.minimax.measure import measured_risk, report_law
+from deniable.simulations.studies.minimax.measure import measured_risk, report_distribution
 from deniable.simulations.studies.minimax.slopes import slopes
 from deniable.simulations.studies.minimax.stratified import binomial_quantiles, strata
 
@@ -106,7 +111,7 @@ def test_the_better_estimators_bounds_are_those_computed_elsewhere(line: str) ->
         assert found == pytest.approx(float(expected), rel=5e-3)
 
 
-def test_the_worst_bias_is_that_of_the_best_two_point_law() -> None:
+def test_the_worst_bias_is_that_of_the_best_two_point_distribution() -> None:
     """By a search over all a: a^-k (a - t) is largest at a = k t / (k - 1)."""
     for k, t in ((2.0, 3.0), (3.0, 2.0), (4.0, 1.5)):
         a = np.linspace(t, 20 * t, 200_001)
@@ -139,30 +144,32 @@ def test_values_are_unbiased_exactly(table: type[Ternary | SplitSign]) -> None:
         assert sum(Fraction(units, 2**64) * value for units, value in parts) == point
 
 
-# Laws
+# Distributions
 
 
-def test_the_hardest_law_is_in_the_family_and_within_the_bound() -> None:
+def test_the_hardest_distribution_is_in_the_family_and_within_the_bound() -> None:
     for k, epsilon, users, name in EVERY_CELL:
-        estimator, law = hardest(k, epsilon, users, name)
-        assert moment(law, k) <= 1 + 1e-12
+        estimator, distribution = hardest(k, epsilon, users, name)
+        assert moment(distribution, k) <= 1 + 1e-12
         if estimator.clip:
-            assert exact_risk(estimator, law) <= estimator.bound * (1 + 1e-12)
+            assert exact_risk(estimator, distribution) <= estimator.bound * (1 + 1e-12)
 
 
-def test_the_exact_risk_of_the_hardest_law_is_the_one_computed_elsewhere() -> None:
+def test_the_exact_risk_of_the_hardest_distribution_is_the_one_computed_elsewhere() -> None:
     """k = 2, ε = 1, a million people: 1.0819762e-3 locally, 71 % of the central bound."""
     local, central = (
         best_estimator(name, 2.0, Epsilon("1"), 10**6) for name in ("one-bit", "laplace")
     )
-    assert exact_risk(local, hardest_law(local)) == pytest.approx(1.0819762e-3, rel=1e-7)
-    assert exact_risk(central, hardest_law(central)) == pytest.approx(1.7196e-6, rel=2e-3)
+    assert exact_risk(local, hardest_distribution(local)) == pytest.approx(1.0819762e-3, rel=1e-7)
+    assert exact_risk(central, hardest_distribution(central)) == pytest.approx(1.7196e-6, rel=2e-3)
 
 
 def test_where_the_bound_is_capped_the_estimate_is_zero() -> None:
     estimator = best_estimator("one-bit", 3.0, Epsilon("0.1"), 100)
     assert (estimator.clip, estimator.bound) == (0.0, 1.0)
-    assert measured_risk(estimator, hardest_law(estimator), 200, np.random.default_rng(1)) == (1, 0)
+    assert measured_risk(
+        estimator, hardest_distribution(estimator), 200, np.random.default_rng(1)
+    ) == (1, 0)
 
 
 # Limits
@@ -171,9 +178,9 @@ def test_where_the_bound_is_capped_the_estimate_is_zero() -> None:
 def test_no_bound_is_below_the_limit() -> None:
     for k, epsilon, users, name in EVERY_CELL:
         limit = lower_bound(MODELS[name], k, float(epsilon), users)
-        estimator, law = hardest(k, epsilon, users, name)
+        estimator, distribution = hardest(k, epsilon, users, name)
         assert limit <= estimator.bound
-        assert not estimator.clip or limit <= exact_risk(estimator, law)
+        assert not estimator.clip or limit <= exact_risk(estimator, distribution)
 
 
 def test_limits_are_as_close_as_theory_says() -> None:
@@ -203,14 +210,14 @@ def test_the_central_limit_is_at_its_best_u() -> None:
 
 
 @pytest.mark.parametrize(
-    ("people", "chance"), [(1, 0.5), (7, 0.01), (100, 0.3), (10**6, 1e-6), (10**9, 0.4)]
+    ("people", "probability"), [(1, 0.5), (7, 0.01), (100, 0.3), (10**6, 1e-6), (10**9, 0.4)]
 )
-def test_quantiles_are_those_of_the_binomial(people: int, chance: float) -> None:
+def test_quantiles_are_those_of_the_binomial(people: int, probability: float) -> None:
     points = np.random.default_rng(2).random(300)
-    assert (binomial_quantiles(people, chance, points) == stats.binom.ppf(points, people, chance)).all()  # fmt: skip  # noqa: E501
+    assert (binomial_quantiles(people, probability, points) == stats.binom.ppf(points, people, probability)).all()  # fmt: skip  # noqa: E501
 
 
-def test_strata_give_means_of_the_whole_law() -> None:
+def test_strata_give_means_of_the_whole_distribution() -> None:
     """Exactly for what is linear up to 8 errors; and the errors are far below plain ones."""
     drawn = strata(100, 200, np.random.default_rng(3))
     assert drawn.widths.sum() == pytest.approx(1)
@@ -221,13 +228,15 @@ def test_strata_give_means_of_the_whole_law() -> None:
 
 
 def test_reports_follow_the_table_of_the_mechanism() -> None:
-    """A person's report law is the rows' mixture, coin between the grid points included."""
+    """A person's report is distributed as the rows' mixture, stochastic rounding included."""
     estimator = best_estimator("split-sign", 2.0, Epsilon("1"), 10**4)
-    law = hardest_law(estimator)
-    values, chances = report_law(estimator, law)
-    cut = np.clip([law.low, law.high], -estimator.clip, estimator.clip)
-    assert chances.sum() == pytest.approx(1)
-    assert values @ chances == pytest.approx([1 - law.chance, law.chance] @ cut, rel=1e-12)
+    distribution = hardest_distribution(estimator)
+    values, probabilities = report_distribution(estimator, distribution)
+    cut = np.clip([distribution.low, distribution.high], -estimator.clip, estimator.clip)
+    assert probabilities.sum() == pytest.approx(1)
+    assert values @ probabilities == pytest.approx(
+        [1 - distribution.probability, distribution.probability] @ cut, rel=1e-12
+    )
 
 
 def test_measured_risks_are_the_exact_ones(rows: list[Row]) -> None:
@@ -241,10 +250,10 @@ def test_measured_risks_are_the_exact_ones(rows: list[Row]) -> None:
 def test_the_test_above_can_fail() -> None:
     """Where reports are made with ε = 1.1 and judged as of ε = 1."""
     stated = best_estimator("ternary", 3.0, Epsilon("1"), 10**6)
-    law = hardest_law(stated)
+    distribution = hardest_distribution(stated)
     wrong = replace(stated, table=Ternary(Epsilon("1.1")))
-    measured, error = measured_risk(wrong, law, 10_000, np.random.default_rng(4))
-    assert abs(measured - exact_risk(stated, law)) > 6.5 * error
+    measured, error = measured_risk(wrong, distribution, 10_000, np.random.default_rng(4))
+    assert abs(measured - exact_risk(stated, distribution)) > 6.5 * error
 
 
 def test_every_measured_risk_is_above_the_limit(rows: list[Row]) -> None:
@@ -309,7 +318,7 @@ def test_the_default_study_is_the_whole_grid() -> None:
 @cache
 def hardest(k: float, epsilon: str, users: int, name: str) -> tuple[Estimator, TwoPoints]:
     estimator = best_estimator(name, k, Epsilon(epsilon), users)
-    return estimator, hardest_law(estimator)
+    return estimator, hardest_distribution(estimator)
 
 
 def _defaults() -> Namespace:

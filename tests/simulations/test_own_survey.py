@@ -68,7 +68,7 @@ def of(cells: Sequence[Row], **wanted: object) -> Row:
 def test_every_label_has_its_truth_and_an_interval_that_covers(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """400 runs: 95 % promised; below 85 % in a cell with chance under 1e-9, by Chernoff's bound."""
+    """400 runs: 95 % promised; below 85 % in a cell has probability under 1e-9 (Chernoff)."""
     cells = simulated(
         capsys, survey, *TOLD, "--people", "2000", "--repetitions", "400", "--forged", "0.1"
     )
@@ -154,8 +154,8 @@ def test_what_is_written_holds_no_true_answer_and_no_histogram_of_them(
     seed: int, survey: Path
 ) -> None:
     """Shares and means are shown on purpose; of a number's answers that is the mean alone."""
-    folder, chance = survey.parent, random.Random(seed)
-    held = {chance.uniform(0, 120): chance.randint(2, 60) for _ in range(2 + seed)}
+    folder, generator = survey.parent, random.Random(seed)
+    held = {generator.uniform(0, 120): generator.randint(2, 60) for _ in range(2 + seed)}
     answers_file(
         folder, [f"no,{minutes!r},chrome" for minutes, n in held.items() for _ in range(n)]
     )

@@ -1,4 +1,4 @@
-"""Whole populations at once have the law of their people, asked one by one as a client does."""
+"""Whole populations at once are distributed as their people, asked one by one as by a client."""
 
 import itertools
 import math
@@ -155,7 +155,7 @@ SMALL: list[tuple[Shape, tuple[int, ...]]] = [
 ]
 
 
-def cells_law(mechanism: Shape, answer: int) -> dict[tuple[int, ...], float]:
+def cells_distribution(mechanism: Shape, answer: int) -> dict[tuple[int, ...], float]:
     """The probability of every set of cells that one report can count in."""
     return {
         tuple(
@@ -165,62 +165,62 @@ def cells_law(mechanism: Shape, answer: int) -> dict[tuple[int, ...], float]:
     }
 
 
-def joint_law(mechanism: Shape, held: Sequence[int]) -> dict[tuple[int, ...], float]:
-    """The law of the whole tally of a few people, by convolution."""
-    law = {(0,) * mechanism.cells: 1.0}
+def joint_distribution(mechanism: Shape, held: Sequence[int]) -> dict[tuple[int, ...], float]:
+    """The distribution of the whole tally of a few people, by convolution."""
+    distribution = {(0,) * mechanism.cells: 1.0}
     for answer, count in enumerate(held):
         for _ in range(count):
             following: dict[tuple[int, ...], float] = defaultdict(float)
             for (tally, p), (report, q) in itertools.product(
-                law.items(), cells_law(mechanism, answer).items()
+                distribution.items(), cells_distribution(mechanism, answer).items()
             ):
                 following[tuple(a + b for a, b in zip(tally, report, strict=True))] += p * q
-            law = dict(following)
-    return law
+            distribution = dict(following)
+    return distribution
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
 def test_tallies_labelled_joint_are_joint(mechanism: Shape, held: tuple[int, ...]) -> None:
-    """The law of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
-    n, law = 20_000, joint_law(mechanism, held)
+    """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
+    n, distribution = 20_000, joint_distribution(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
     assert tallies.law == JOINT
     seen = Counter(map(tuple, tallies.counts.tolist()))
-    assert set(seen) <= set(law)
-    for tally, chance in law.items():
-        assert_plausible(seen[tally], n, min(chance, 1.0), 1e-9 / len(law))
+    assert set(seen) <= set(distribution)
+    for tally, probability in distribution.items():
+        assert_plausible(seen[tally], n, min(probability, 1.0), 1e-9 / len(distribution))
 
 
-def test_independent_marginals_do_not_pass_for_a_joint_law() -> None:
+def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
     """Twin: k-RR by independent binomials, right in each count, makes impossible tallies."""
     mechanism, held = KRandomizedResponse(Epsilon("1"), 3), (2, 1, 0)
     rng, n = generator(), 20_000
     p, q = mechanism.keep / ONE, mechanism.lie / ONE
     counts = rng.binomial(held, p, (n, 3)) + rng.binomial(3 - np.array(held), q, (n, 3))
-    seen, law = Counter(map(tuple, counts.tolist())), joint_law(mechanism, held)
-    assert not set(seen) <= set(law)
+    seen, distribution = Counter(map(tuple, counts.tolist())), joint_distribution(mechanism, held)
+    assert not set(seen) <= set(distribution)
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_people_drawn_anew_have_the_mixed_law(mechanism: Shape, held: tuple[int, ...]) -> None:
-    """Two people drawn from a law, by enumeration; false alarm at most 1e-9 in all."""
+def test_people_drawn_anew_have_the_mixture(mechanism: Shape, held: tuple[int, ...]) -> None:
+    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in all."""
     n, shares = 20_000, [count / sum(held) for count in held]
-    law: dict[tuple[int, ...], float] = defaultdict(float)
+    distribution: dict[tuple[int, ...], float] = defaultdict(float)
     for pair in itertools.product(range(len(held)), repeat=2):
         weight = shares[pair[0]] * shares[pair[1]]
         both = [pair.count(answer) for answer in range(len(held))]
-        for tally, chance in joint_law(mechanism, both).items():
-            law[tally] += weight * chance
+        for tally, probability in joint_distribution(mechanism, both).items():
+            distribution[tally] += weight * probability
     seen = Counter(map(tuple, drawn(mechanism, shares, 2, n, generator()).counts.tolist()))
-    assert set(seen) <= set(law)
-    for tally, chance in law.items():
-        assert_plausible(seen[tally], n, min(chance, 1.0), 1e-9 / len(law))
+    assert set(seen) <= set(distribution)
+    for tally, probability in distribution.items():
+        assert_plausible(seen[tally], n, min(probability, 1.0), 1e-9 / len(distribution))
 
 
 @pytest.mark.parametrize("people", [10**6, 10**9])
 def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
     """Exact moments against 4,000 repetitions: mean within 6.5 standard errors, variance within
-    6.5 of its own (false alarm about 1e-10 each, by the normal law that sums this large have)."""
+    6.5 of its own (false alarm about 1e-10 each: sums this large are normally distributed)."""
     repetitions, mechanism = 4_000, KRandomizedResponse(Epsilon("1"), 4)
     held = [people // 2, people // 4, people // 4, 0]
     counts = fixed(mechanism, held, repetitions, generator()).counts
@@ -236,8 +236,8 @@ def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
 
 def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
     """The expected people at each point, in exact sums: (1 - t) below, t above."""
-    law = grid_law([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
-    assert law == pytest.approx([0.25, 0.4, 0.1, 0.0, 0.25])
+    distribution = grid_law([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
+    assert distribution == pytest.approx([0.25, 0.4, 0.1, 0.0, 0.25])
     points = on_grid([0.3], [1_000_000], 4, 1, generator())[0]
     assert points[3] == points[4] == points[0] == 0
     assert points.sum() == 1_000_000
@@ -246,21 +246,21 @@ def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
 
 
 def test_the_sum_of_many_noises_is_the_convolution_of_one() -> None:
-    """Three people's noise, by convolution of the law; false alarm at most 2.6e-8, with a twin."""
-    law, n, reach = DiscreteLaplace(Epsilon("1")), 40_000, 60
-    one = np.array([law.chance(z) for z in range(-reach, reach + 1)])
+    """Three people's noise, by convolution; false alarm at most 2.6e-8, with a twin."""
+    noise, n, reach = DiscreteLaplace(Epsilon("1")), 40_000, 60
+    one = np.array([noise.probability(z) for z in range(-reach, reach + 1)])
     three = np.convolve(np.convolve(one, one), one)
-    sums = discrete_laplace_sum(law, 3, n, generator())
-    singles = discrete_laplace(law, n, generator())
+    sums = discrete_laplace_sum(noise, 3, n, generator())
+    singles = discrete_laplace(noise, n, generator())
     for z in range(-6, 7):
         assert_plausible(int((sums == z).sum()), n, float(three[z + 3 * reach]))
-        assert_plausible(int((singles == z).sum()), n, law.chance(z))
+        assert_plausible(int((singles == z).sum()), n, noise.probability(z))
     assert_implausible(int((singles == 0).sum()), n, float(three[3 * reach]))
-    assert not discrete_laplace_sum(law, 0, 5, generator()).any()
+    assert not discrete_laplace_sum(noise, 0, 5, generator()).any()
 
 
 def test_noise_of_a_billion_people_has_the_right_spread() -> None:
-    law, n, people = DiscreteLaplace(Epsilon("0.5"), 64), 20_000, 10**9
-    sums = discrete_laplace_sum(law, people, n, generator())
-    assert sums.var() / (people * law.variance) == pytest.approx(1, abs=6.5 * math.sqrt(2 / n))
-    assert abs(sums.mean()) <= 6.5 * math.sqrt(people * law.variance / n)
+    noise, n, people = DiscreteLaplace(Epsilon("0.5"), 64), 20_000, 10**9
+    sums = discrete_laplace_sum(noise, people, n, generator())
+    assert sums.var() / (people * noise.variance) == pytest.approx(1, abs=6.5 * math.sqrt(2 / n))
+    assert abs(sums.mean()) <= 6.5 * math.sqrt(people * noise.variance / n)

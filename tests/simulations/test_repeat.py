@@ -1,4 +1,4 @@
-"""Many rounds: exact chances, by sums that do not come from the code under test."""
+"""Many rounds: exact probabilities, by sums that do not come from the code under test."""
 
 import itertools
 import json
@@ -18,16 +18,17 @@ def scheme(name: str, epsilon: str = "1", lasting: str = "2") -> Scheme:
     return Scheme(name, Epsilon(epsilon), Epsilon(lasting))
 
 
-def report_chance(name: str, epsilon: str, lasting: str, answers: tuple[int, ...],
-                  reports: tuple[int, ...]) -> float:  # fmt: skip
+def report_probability(
+    name: str, epsilon: str, lasting: str, answers: tuple[int, ...], reports: tuple[int, ...]
+) -> float:
     """P[reports | answers] by going through everything that may have been kept."""
     p = 1 / (1 + math.exp(-float(epsilon)))
     a, b = math.exp(float(lasting)), math.exp(float(epsilon))
     again = (a * b - 1) / (a - b) / ((a * b - 1) / (a - b) + 1)
     first = 1 / (1 + math.exp(-float(lasting))) if name == "two-stage" else p
 
-    def coin(same: bool, chance: float) -> float:
-        return chance if same else 1 - chance
+    def coin(same: bool, probability: float) -> float:
+        return probability if same else 1 - probability
 
     if name == "fresh":
         return math.prod(coin(r == x, p) for r, x in zip(reports, answers, strict=True))
@@ -35,28 +36,28 @@ def report_chance(name: str, epsilon: str, lasting: str, answers: tuple[int, ...
         return coin(reports[0] == answers[0], p) * all(r == reports[0] for r in reports)
     total = 0.0
     for kept in itertools.product((0, 1), repeat=2):
-        chance = coin(kept[0] == 0, first) * coin(kept[1] == 1, first)
+        probability = coin(kept[0] == 0, first) * coin(kept[1] == 1, first)
         for report, answer in zip(reports, answers, strict=True):
             same = report == kept[answer]
-            chance *= coin(same, again) if name == "two-stage" else float(same)
-        total += chance
+            probability *= coin(same, again) if name == "two-stage" else float(same)
+        total += probability
     return total
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("rounds", [1, 2, 5, 6])
-def test_every_chance_is_that_of_all_reports_listed(name: str, rounds: int) -> None:
+def test_every_probability_is_that_of_all_reports_listed(name: str, rounds: int) -> None:
     """By enumeration of all histories of reports: naming the answer, and naming the change."""
 
-    def law(answers: tuple[int, ...]) -> list[float]:
+    def distribution(answers: tuple[int, ...]) -> list[float]:
         every = itertools.product((0, 1), repeat=rounds)
-        return [report_chance(name, "1", "2", answers, reports) for reports in every]
+        return [report_probability(name, "1", "2", answers, reports) for reports in every]
 
     yes, no, half = (1,) * rounds, (0,) * rounds, rounds // 2
-    best = sum(map(max, law(yes), law(no))) / 2
+    best = sum(map(max, distribution(yes), distribution(no))) / 2
     assert scheme(name).guess_right(rounds) == pytest.approx(best, rel=1e-12)
     changed = (1,) * half + (0,) * (rounds - half) if half else yes
-    best = sum(map(max, law(yes), law(changed))) / 2
+    best = sum(map(max, distribution(yes), distribution(changed))) / 2
     assert scheme(name).flip_right(rounds) == pytest.approx(best, rel=1e-12)
 
 
@@ -67,21 +68,21 @@ def test_the_worst_ratio_is_that_of_all_reports_and_changes(rounds: int) -> None
         range(1, rounds), itertools.product((0, 1), repeat=rounds)
     ):
         flipped = (1,) * change + (0,) * (rounds - change)
-        ratio = report_chance("two-stage", "1", "2", (1,) * rounds, reports) / report_chance(
-            "two-stage", "1", "2", flipped, reports
-        )
+        ratio = report_probability(
+            "two-stage", "1", "2", (1,) * rounds, reports
+        ) / report_probability("two-stage", "1", "2", flipped, reports)
         worst = max(worst, abs(math.log(ratio)))
     assert scheme("two-stage").flip_epsilon(rounds) == pytest.approx(worst, rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "chances"), [
+@pytest.mark.parametrize(("epsilon", "probabilities"), [
     ("0.5", (62.25, 75.24, 83.63, 91.87)), ("1", (73.11, 91.06, 97.32, 99.70)),
     ("2", (88.08, 99.48, 99.99, 100.00)),
 ])  # fmt: skip
-def test_fresh_noise_averages_away(epsilon: str, chances: tuple[float, ...]) -> None:
-    for rounds, chance in zip((1, 7, 15, 31), chances, strict=True):
+def test_fresh_noise_averages_away(epsilon: str, probabilities: tuple[float, ...]) -> None:
+    for rounds, probability in zip((1, 7, 15, 31), probabilities, strict=True):
         assert 100 * scheme("fresh", epsilon, "4").guess_right(rounds) == pytest.approx(
-            chance, abs=0.005
+            probability, abs=0.005
         )
 
 

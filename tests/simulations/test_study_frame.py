@@ -4,44 +4,22 @@ import csv
 import json
 import os
 import re
-import subprocess
-import sys
+import signal
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from deniable.shared.cli.command import main
+from deniable.shared.cli.command import INTERRUPTED, main
 from deniable.simulations.frame.cells import cell_generator, run_cells
 from deniable.simulations.frame.journal import Journal
 from deniable.simulations.frame.output import csv_bytes
 from deniable.simulations.frame.registry import load
+from deniable.simulations.frame.study import Cell, Row
 
-COMMAND = [
-    sys.executable,
-    "-c",
-    "from deniable.shared.cli.command import main; raise SystemExit(main())",
-]
-# Ctrl-C comes when four of the fifteen cells are in the journal, also where a shell ignores it.
-INTERRUPTED = """
-import signal
-from deniable.shared.cli.command import main
-from deniable.simulations.frame.journal import Journal
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-add, added = Journal.add, []
-
-def add_and_interrupt(journal, cell, rows):
-    add(journal, cell, rows)
-    added.append(cell)
-    if len(added) == 4:
-        signal.raise_signal(signal.SIGINT)
-
-Journal.add = add_and_interrupt
-raise SystemExit(main())
-"""
 FEW = ["--moments", "2,inf", "--epsilon", "1", "--users", "1e2,1e4", "--repetitions", "1000"]
 
 
@@ -81,10 +59,10 @@ def test_everything_is_written(written: Path) -> None:
     names = {path.name for path in written.iterdir()}
     figures = {f"{name}.{kind}" for name in ("risk", "worth") for kind in ("svg", "png")}
     assert {"index.html", "minimax.csv", "run.toml", "cells.jsonl", *figures} <= names
-    record = tomllib.loads((written / "run.toml").read_text("utf-8"))
-    assert record["run"] == {"study": "minimax", "seed": 20240501}
-    assert record["arguments"]["users"] == [100, 10_000]
-    assert record["versions"]["numpy"] == np.__version__
+    made = record(written)
+    assert made["run"] == {"study": "minimax", "seed": 20240501}
+    assert made["arguments"]["users"] == [100, 10_000]
+    assert made["versions"]["numpy"] == np.__version__
     with (written / "minimax.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * 2 * 5
 
@@ -130,16 +108,33 @@ def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) 
         assert wrong[0] in error
 
 
-def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    arguments = ["simulate", "minimax", "--moments", "2", "--epsilon", "1", "--on", "local"]
-    arguments += ["--users", "1e7,1e8,1e9", "--repetitions", "1000"]
-    folder = tmp_path / "stopped"
-    command = [sys.executable, "-c", INTERRUPTED, *arguments, "--out", str(folder)]
-    assert subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 130
-    again = run([*arguments, "--out", str(folder)])
-    assert "going on: 4 cells" in again.stderr
-    run([*arguments, "--out", str(tmp_path / "whole")])
-    assert tables(folder) == tables(tmp_path / "whole")
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(
+    written: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C comes when four of the cells are in the journal."""
+    words = ["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]
+    add, added = Journal.add, list[Cell]()
+
+    def add_and_interrupt(journal: Journal, cell: Cell, rows: Sequence[Row]) -> None:
+        add(journal, cell, rows)
+        added.append(cell)
+        if len(added) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+    try:
+        monkeypatch.setattr(Journal, "add", add_and_interrupt)
+        assert main(words) == INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not (tmp_path / "minimax.csv").exists()
+    assert main(words) == 0
+    assert "going on: 4 cells" in capsys.readouterr().err
+    assert len(added) == len(load("minimax").cells(record(written)["arguments"]))
+    assert (tmp_path / "minimax.csv").read_bytes() == (written / "minimax.csv").read_bytes()
 
 
 def test_a_journal_of_something_else_is_begun_anew(tmp_path: Path) -> None:
@@ -170,9 +165,5 @@ def test_a_line_that_was_cut_off_is_computed_again(tmp_path: Path) -> None:
     assert [cell["users"] for cell, _ in whole.entries] == [1, 3]
 
 
-def run(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
-
-
-def tables(folder: Path) -> bytes:
-    return (folder / "minimax.csv").read_bytes()
+def record(folder: Path) -> dict[str, Any]:  # Any: TOML
+    return tomllib.loads((folder / "run.toml").read_text("utf-8"))

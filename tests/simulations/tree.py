@@ -1,4 +1,4 @@
-"""The law of a sampler, as fractions, by walking every path that it can take."""
+"""The distribution of a sampler, as fractions, by walking every path that it can take."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ class _MoreNeeded(Exception):
         self.bound = bound
 
 
-def exact_law(
+def exact_distribution(
     sampler: Callable[[Below], Outcome], leave: Fraction
 ) -> tuple[dict[Outcome, Fraction], Fraction]:
-    """The chance of each outcome over the paths that were walked, and of all that were not.
+    """The probability of each outcome over the paths that were walked, and of all that were not.
 
-    Paths less likely than `leave` are not walked: each outcome's true chance lies between what is
-    returned for it and that plus the rest."""
-    law: dict[Outcome, Fraction] = defaultdict(Fraction)
+    Paths less likely than `leave` are not walked: each outcome's true probability lies between what
+    is returned for it and that plus the rest."""
+    distribution: dict[Outcome, Fraction] = defaultdict(Fraction)
     rest = Fraction(0)
     paths: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
     while paths:
-        path, chance = paths.pop()
+        path, probability = paths.pop()
         try:
-            law[sampler(_replay(path))] += chance
+            distribution[sampler(_replay(path))] += probability
         except _MoreNeeded as more:
-            each = chance / more.bound
+            each = probability / more.bound
             if each < leave:
-                rest += chance
+                rest += probability
             else:
                 paths += [((*path, roll), each) for roll in range(more.bound)]
-    return dict(law), rest
+    return dict(distribution), rest
 
 
 def _replay(path: tuple[int, ...]) -> Below:

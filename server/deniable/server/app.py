@@ -73,8 +73,8 @@ def _http_error(error: HTTPException) -> Response:
 
 _DETAILS = {
     404: "there is nothing at this address; /v1/openapi.json lists what there is",
-    405: "this address is not for that method; /v1/openapi.json lists what there is",
-    413: f"a body has at most {MOST_BODY_BYTES} bytes; send less at once",
+    405: "this address does not take that method; /v1/openapi.json lists what there is",
+    413: f"a body has at most {MOST_BODY_BYTES} bytes; split it into several",
     500: "the server made a mistake, which is in its log; nothing was counted",
 }
 

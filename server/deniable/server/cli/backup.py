@@ -18,7 +18,7 @@ def backup_arguments(parser: ArgumentParser) -> None:
 def restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a backup")
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="a folder without data"
+        "--data", type=Path, required=True, metavar="DIR", help="a new or empty folder"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

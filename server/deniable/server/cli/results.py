@@ -60,8 +60,9 @@ def lines(results: Results) -> Iterator[str]:
         yield ""
         yield from _round_lines(results, period)
     yield ""
-    yield "Intervals hold the truth in 95 % of cases, each by itself, at one look. They are about"
-    yield "the people who reported. Nothing is clipped: an estimate may leave what is possible."
+    yield "Confidence intervals cover the truth about the people who reported in 95 % of cases:"
+    yield "each on its own, and looked at once. Nothing is clipped, so an estimate may lie outside"
+    yield "of what is possible."
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:

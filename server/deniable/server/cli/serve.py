@@ -16,7 +16,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=8000, help="0: any that is free (default: %(default)s)"
+        "--port", type=int, default=8000, help="0: any free port (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
@@ -42,7 +42,8 @@ def _greeting(data: Path, url: str, token: str | None) -> str:
     if token is None:
         return (
             f"Serving {data} at {url}\n"
-            f"Sign in with a token; a new one: deniable token create --role operator --data {data}"
+            "Sign in with a token; to make a new one: "
+            f"deniable token create --role operator --data {data}"
         )
     return (
         f"Serving {data} at {url}\n"

@@ -74,7 +74,7 @@ def _new(chosen: Namespace) -> int:
         with chosen.file.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise WrongUse(f"{chosen.file} is there already; name a new file") from None
+        raise WrongUse(f"{chosen.file} already exists; name a new file") from None
     print(f"{chosen.file}: edit it, then: deniable survey check {chosen.file}")
     return 0
 
@@ -145,9 +145,9 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
     key = create_key(str(file))
     print(
         f"made a signing key in {file}, for first steps: with it, anyone who breaks into the\n"
-        "server can publish surveys. For people's answers make one elsewhere:\n"
-        "deniable keys new FILE, then --key FILE. Apps trust this one by "
-        f"Policy(keys=[{public_hex(key)!r}], ...)",
+        "server can publish surveys. Before you ask real people, make one elsewhere with\n"
+        "deniable keys new FILE, and publish with --key FILE.\n"
+        f"Apps trust this one by Policy(keys=[{public_hex(key)!r}], ...)",
         file=sys.stderr,
     )
     return key
@@ -181,7 +181,7 @@ def _list(chosen: Namespace) -> int:
         print(f"{each.id[:12]}  {each.state:6}  {days}  {each.name}")
     if not surveys:
         print(
-            "nothing is published; begin: deniable survey new, then "
+            "nothing is published yet; begin with: deniable survey new, then "
             f"deniable survey publish FILE --data {chosen.data}"
         )
     return 0

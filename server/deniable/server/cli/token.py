@@ -24,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     create = actions.add_parser("create", help="make a token; it is shown once")
     create.add_argument("--role", required=True, help="operator, analyst or app")
     create.add_argument(
-        "--days", type=int, default=DAYS, help="until it ends (default: %(default)s)"
+        "--days", type=int, default=DAYS, help="until it expires (default: %(default)s)"
     )
     show = actions.add_parser("list", help="list the tokens by their ids")
     revoke = actions.add_parser("revoke", help="end a token now")
@@ -77,8 +77,8 @@ def _list(chosen: Namespace) -> int:
         print(json.dumps({"tokens": rows}))
         return 0
     for token in tokens:
-        over = " (over)" if token.expires <= datetime.now(UTC) else ""
-        print(f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{over}")
+        expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
+        print(f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}")
     if not tokens:
         print(f"no tokens; make one: deniable token create --role analyst --data {chosen.data}")
     return 0
@@ -93,7 +93,7 @@ def _revoke(chosen: Namespace) -> int:
     if chosen.json:
         print(json.dumps({"revoked": token.id, "role": token.role}))
     else:
-        print(f"revoked {token.id}, of the role {token.role}")
+        print(f"revoked {token.id} (role {token.role})")
     return 0
 
 
@@ -102,8 +102,8 @@ def _the_one(tokens: Sequence[Token], beginning: str) -> Token:
     found = [token for token in tokens if token.id.startswith(beginning)]
     if len(found) != 1 or not beginning:
         raise Refused(
-            f"{len(found)} tokens have an id that begins with {beginning!r}; "
-            "`deniable token list --data DIR` lists them"
+            f"{len(found)} tokens have an id that begins with {beginning!r}, and exactly one must; "
+            "`deniable token list --data DIR` lists them all"
         )
     return found[0]
 

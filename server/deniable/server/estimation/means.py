@@ -5,7 +5,7 @@ of the values of all reports is unbiased. It is summed in whole numbers and made
 interval is that of `bounded_mean`; with two symbols it is Clopper-Pearson's exactly.
 
 The standard error is that of the reports' values, people drawn at random, and at least that of the
-table's noise where it is least: a few reports may all be equal by chance.
+table's noise where that is least: a few reports may all be equal by chance.
 """
 
 from __future__ import annotations

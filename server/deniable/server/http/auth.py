@@ -39,17 +39,17 @@ def new_token() -> str:
 
 def check_role(role: str) -> str:
     if role not in GRANTS:
-        raise WrongUse(f"a role is one of {', '.join(ROLES)}; got {role!r}")
+        raise WrongUse(f"a role must be one of {', '.join(ROLES)}; got {role!r}")
     return role
 
 
 def grants(role: str | None, wanted: str) -> bool:
-    """Whether somebody in this role may do what is for the wanted one."""
+    """Whether somebody in this role may do what takes the wanted one."""
     return wanted in GRANTS.get(role or "", ())
 
 
 def role_of(token: str) -> str | None:
-    """The role of a token that is known here and has not ended."""
+    """The role of a token that is known here and has not expired."""
     if not _TOKEN.fullmatch(token):
         return None
     here = parts()
@@ -57,7 +57,7 @@ def role_of(token: str) -> str | None:
 
 
 def bearer_role() -> str | None:
-    """The role of this request's `Authorization: Bearer`, if it has one that counts."""
+    """The role of this request's `Authorization: Bearer`, if its token is valid."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return role_of(token.strip()) if scheme.lower() == "bearer" else None
 
@@ -71,7 +71,7 @@ def signed_in_role() -> str | None:
 def require(
     wanted: str,
 ) -> Callable[[Callable[P, ResponseReturnValue]], Callable[P, ResponseReturnValue]]:
-    """For views under /v1: answer 401 without a token that counts, 403 with one of another role.
+    """For views under /v1: answer 401 without a valid token, 403 with one of another role.
 
     Reading with a session's cookie is allowed, so that pages can link to JSON and CSV. Changing is
     not: a browser sends a cookie along with a request that any page has made.
@@ -84,12 +84,10 @@ def require(
             role = bearer_role() or (signed_in_role() if reading else None)
             if role is None:
                 return problem(
-                    401, f"send a token of the role {wanted}: Authorization: Bearer TOKEN"
+                    401, f"send a token with the role {wanted}: Authorization: Bearer TOKEN"
                 )
             if not grants(role, wanted):
-                return problem(
-                    403, f"this is for the role {wanted}, and the token's role is {role}"
-                )
+                return problem(403, f"this takes the role {wanted}, and the token's role is {role}")
             return view(*args, **kwargs)
 
         return guarded

@@ -37,5 +37,5 @@ def asked_for(text: str) -> PublishedSurvey:
         return parts().catalogue.find(text)
     except UnknownSurvey:
         raise HttpError(
-            404, "no survey has this name or id, or several ids begin so; GET /v1/surveys lists all"
+            404, "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
         ) from None

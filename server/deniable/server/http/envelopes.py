@@ -90,15 +90,15 @@ def _handle(decisions: Sequence[Upload | Refusal]) -> Iterator[Handled]:
 
 
 def _most_reports() -> int:
-    """A token that is sent must be one that counts: else its sender would never learn."""
+    """A token that is sent must be valid: otherwise its sender would never learn that it is not."""
     if "Authorization" not in request.headers:
         return FROM_ANYONE
     role = bearer_role()
     if role is None:
-        raise HttpError(401, "the token is not known here, or has ended; leave it out or renew it")
+        raise HttpError(401, "the token is unknown here or expired; leave it out, or get a new one")
     if role != "app":
         raise HttpError(
-            403, f"reports are sent with an app token or none; this one's role is {role}"
+            403, f"reports are sent with an app token or without any; this token's role is {role}"
         )
     return MOST_REPORTS
 
@@ -136,7 +136,7 @@ def _receipt(handled: Sequence[Handled]) -> Receipt:
 
 
 def _count(handled: Sequence[Handled]) -> None:
-    """For the operator: how many reports ended how, by survey."""
+    """For the operator: what became of how many reports, by survey."""
     here, totals = parts(), Counter[tuple[int, str]]()
     for each in handled:
         sequence, name = (each.survey.sequence, each.survey.id) if each.survey else NOWHERE

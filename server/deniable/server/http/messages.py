@@ -80,8 +80,8 @@ def read_body() -> bytes:
 
 
 def _too_large() -> HttpError:
-    return HttpError(413, f"a body has at most {MOST_BODY_BYTES} bytes; send less at once")
+    return HttpError(413, f"a body has at most {MOST_BODY_BYTES} bytes; split it into several")
 
 
 def _cut_short() -> HttpError:
-    return HttpError(400, "the body ended before its end; nothing was counted")
+    return HttpError(400, "the body was cut short; nothing was counted")

@@ -56,7 +56,7 @@ DESCRIPTION = (
     "Reports come in, estimates with intervals go out. Reports are randomized on the device; this "
     "server never sees a true answer. Errors are problem documents (RFC 9457)."
 )
-BROKEN = (500, 503)  # a mistake of ours, a store that cannot be read or written now
+BROKEN = (500, 503)  # an error of ours, a store that cannot be read or written now
 GUARDED = (401, 403)
 
 
@@ -80,7 +80,7 @@ def _paths() -> Json:
     asked = (*GUARDED, 404, *BROKEN)
     return {
         "/v1/surveys": {
-            "get": _reading("Which there are: the same answer for everybody.", SurveyList, *BROKEN),
+            "get": _reading("All surveys: the same answer for everybody.", SurveyList, *BROKEN),
             "post": _publish(),
         },
         "/v1/surveys/{id}": {
@@ -89,7 +89,7 @@ def _paths() -> Json:
         },
         "/v1/surveys/{id}/close": {
             "parameters": one,
-            "post": _for("operator", "Take no more reports of it, for good.", SurveyEntry, *asked),
+            "post": _for("operator", "Close it: no more reports, for good.", SurveyEntry, *asked),
         },
         "/v1/surveys/{id}/results": {
             "parameters": results,
@@ -116,8 +116,9 @@ def _send() -> Json:
         "summary": "Send reports; answered once they are on disk.",
         "description": (
             f"At most {MOST_BODY_BYTES} bytes. Without a token one report in an envelope, with an "
-            f"app token up to {MOST_REPORTS}. An envelope is taken whole or refused whole; the "
-            "same id again counts once, so whatever was not answered may be sent again."
+            f"app token up to {MOST_REPORTS}. An envelope is taken whole or refused whole. Sending "
+            "is idempotent: the same id counts once, so whatever was not answered may be sent "
+            "again."
         ),
         "security": [{}, {"token": []}],
         "requestBody": {

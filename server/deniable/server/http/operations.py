@@ -41,11 +41,11 @@ def openapi() -> Response:
 def readiness(here: Parts) -> str | None:
     """Why reports cannot be taken, or None: the writer runs and the store can be written."""
     if not here.writer.running:
-        return "the writer has stopped: the disk failed, and only a restart may find out how"
+        return "the writer has stopped because the disk failed; restart once the disk is well"
     try:
         here.store.check_writable()
     except StoreUnusable as error:
         return str(error)
     if shutil.disk_usage(here.store.data).free < LEAST_FREE_BYTES:
-        return f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB left; make room"
+        return f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB free; make room"
     return None

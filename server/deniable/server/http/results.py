@@ -46,5 +46,5 @@ def _round() -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_ROUND_DIGITS):
-        raise HttpError(400, "round is a whole number, like ?round=683")
+        raise HttpError(400, "round must be a whole number, like ?round=683")
     return int(text)

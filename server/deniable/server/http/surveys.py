@@ -105,6 +105,6 @@ def _signed() -> SignedSurvey:
         return msgspec.json.decode(read_body(), type=SignedSurvey)
     except msgspec.ValidationError:
         fields = ", ".join(SignedSurvey.__struct_fields__)
-        raise HttpError(400, f"send an object with exactly the texts {fields}") from None
+        raise HttpError(400, f"send a JSON object with exactly the texts {fields}") from None
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise HttpError(400, "the body is not JSON in UTF-8") from None

@@ -60,7 +60,7 @@ class Upkeep:
         try:
             gone = purge(self._store, self._catalogue, self._clock.now())
         except StoreUnusable as error:
-            log.warning("%s; it is tried again within the hour", error)
+            log.warning("%s; the next try is within the hour", error)
         else:
             if gone:
                 log.info("retention: %d envelopes deleted", gone)

@@ -86,10 +86,10 @@ class Writer:
         request = _Request(uploads, sum(upload.size for upload in uploads), Future())
         with self._ready:
             if not self.running:
-                raise Unavailable("the server takes no reports now; send the same again later")
+                raise Unavailable("the server takes no reports now; send the same body again later")
             full = self._waiting_bytes + request.size > MOST_WAITING_BYTES
             if full or len(self._waiting) >= MOST_WAITING:
-                raise Unavailable("too much is waiting for the disk; send the same again later")
+                raise Unavailable("too much is waiting for the disk; send the same body later")
             self._waiting.append(request)
             self._waiting_bytes += request.size
             self._ready.notify()
@@ -143,7 +143,7 @@ class Writer:
             request.answer.set_result(list(islice(outcomes, len(request.uploads))))
 
     def _refuse(self, group: Iterable[_Request]) -> None:
-        error = "the reports could not be written to disk; send the same again later"
+        error = "the reports could not be written to disk; send the same body again later"
         for request in group:
             request.answer.set_exception(Unavailable(error))
 

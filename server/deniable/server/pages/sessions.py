@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from deniable.server.http.auth import COOKIE, GRANTS, grants, role_of, signed_in_role
 
-NO_SUCH_TOKEN = "This token is not known here, or its time is over."  # noqa: S105 - a sentence
+NO_SUCH_TOKEN = "This token is not known here, or it has expired."  # noqa: S105 - a sentence
 NOT_FOR_PAGES = (
     "This token is for apps that send reports; the pages need an analyst's or an operator's."
 )

@@ -33,7 +33,7 @@ OUTCOMES = {
     "late": "refused: after their round and its grace",
     "closed": "refused: the survey was closed",
     "bad-payload": "refused: not what this survey asks for",
-    "too-many": "refused: more in one envelope than their sender may send",
+    "too-many": "refused: more in one envelope than the sender may send",
     "unknown-survey": "refused: for a survey that is not published here",
 }
 

@@ -36,7 +36,5 @@ def _refusal(host: str, port: int, error: OSError) -> Refused | WrongUse:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return Refused(
-            f"port {port} of {host} is in use; stop what listens there, or choose: --port 0"
-        )
+        return Refused(f"port {port} of {host} is in use; stop what listens there, or use --port 0")
     return WrongUse(f"cannot listen at {host} port {port}: {error.strerror or error}")

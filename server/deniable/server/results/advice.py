@@ -14,7 +14,7 @@ from deniable.shared.survey.questions import Question
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
-HIGH_EPSILON = 4 * BILLION  # a lie in fifty, or less
+HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
@@ -80,9 +80,7 @@ def warnings(survey: Survey, today: date) -> list[str]:
             "anyone who answers all of them hides little; ask less often, or with a smaller ε"
         )
     if survey.rounds == 1 and survey.period != "once":
-        found.append(
-            f'there is one round only; round = "once" says so, instead of "{survey.period}"'
-        )
+        found.append(f'there is only one round: write round = "once" instead of "{survey.period}"')
     if survey.closes < today:
         found.append(f"its last day, {survey.closes}, is over: nobody will answer")
     return found
@@ -120,10 +118,9 @@ def _less_leverage(question: Question) -> str:
     least = min(others, key=lambda other: other.leverage)
     if least.leverage < mine.leverage:
         return (
-            f'with mechanism = "{least.name}" it is {least.leverage:.1f}, and a larger ε makes '
-            "it less"
+            f'with mechanism = "{least.name}" it is {least.leverage:.1f}, and with a larger ε less'
         )
-    return "a larger ε makes that less"
+    return "with a larger ε it is less"
 
 
 def _plus_minus(question: Question, people: int) -> str:

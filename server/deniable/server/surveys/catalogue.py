@@ -87,8 +87,8 @@ class Catalogue:
         survey, enrolled = parse_document(document), self._store.enrolled_keys()
         if key not in enrolled:
             raise UntrustedSurvey(
-                f"the key {key[:16]}… is not enrolled here; publish once with it in the data "
-                "folder: deniable survey publish FILE --key KEY --data DIR"
+                f"the key {key[:16]}… is not enrolled here; publish into the data folder with it "
+                "once: deniable survey publish FILE --key KEY --data DIR"
             )
         verify(document, signature, key, enrolled)
         identifier = self._store.publish(document, signature, key)
@@ -96,7 +96,7 @@ class Catalogue:
         published = self._contents.by_id[identifier]
         if published.key != key:
             raise UntrustedSurvey(
-                f"these very bytes are published already, signed by the key {published.key[:16]}…; "
+                f"exactly these bytes are published already, signed by {published.key[:16]}…; "
                 "change anything in the survey to publish it under another key"
             )
         return published
@@ -208,7 +208,7 @@ def _begun(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:
 
 def _problem(text: str, matches: int) -> str:
     if matches > 1:
-        return f"{matches} surveys begin with {text}, write more digits"
+        return f"{matches} surveys have ids that begin with {text}; give more digits"
     return f"there is no survey {text[:80]!r}"
 
 

@@ -1,4 +1,4 @@
-"""What every mechanism is: an exact randomizer, and all that is known of it.
+"""What every mechanism is: an exact local randomizer, and all that is known of it.
 
 One object says everything, so that nobody asks for its class or name: client, server, simulator,
 proof and tests read the same one. The table `mechanisms/__init__.py` lists them.
@@ -46,7 +46,7 @@ class Mechanism(ABC):
     size: int
     answers: int
     encoding: Encoding
-    joint: Joint  # how the cells of one report hang together
+    joint: Joint  # how the cells of one report depend on each other
 
     @abstractmethod
     def __init__(self, epsilon: Epsilon, size: int) -> None: ...
@@ -69,7 +69,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def answer_at(self, number: int) -> Any:  # Any: a place in a range, or the number itself
-        """Answer number so and so, in the form that `randomize` takes."""
+        """The answer with this number, in the form that `randomize` takes."""
 
     # What is known of it
 
@@ -83,7 +83,8 @@ class Mechanism(ABC):
 
     @abstractmethod
     def worst_ratio(self) -> tuple[int, int]:
-        """At least the largest ratio P[symbol | one answer] / P[symbol | another], as integers."""
+        """The largest ratio P[symbol | one answer] / P[symbol | another] or a little more, as
+        numerator and denominator."""
 
     @abstractmethod
     def is_whole(self) -> bool:
@@ -128,8 +129,8 @@ class Mechanism(ABC):
         """Its probabilities for anyone to check: row = answer, column = symbol."""
         if self.answers * self.encoding.cells > LARGEST_TABLE:
             raise WrongUse(
-                f"a table of {self.answers} × {self.encoding.cells} cells is not printed, at most "
-                f"{LARGEST_TABLE:,} are; ask for fewer options"
+                f"a table of {self.answers} × {self.encoding.cells} cells is too large to print: "
+                f"at most {LARGEST_TABLE:,} are printed; ask for fewer options"
             )
         return {"rows": [self._rates(answer) for answer in range(self.answers)]}
 

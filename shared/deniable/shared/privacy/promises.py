@@ -40,7 +40,7 @@ def percent(units: int) -> str:
 
 
 def odds_change(billionths: int) -> str:
-    """What reports of this ε can do to what anyone believes of a person.
+    """What reports of this ε can do to what anyone believes about a person.
 
     >>> odds_change(2_000_000_000)
     'by a factor of at most 7.4 (ε 2)'

@@ -2,7 +2,7 @@
 
 Every probability that we need is a rational function of e^x with x rational, hence irrational for
 x != 0: it lies strictly between two neighbouring multiples of 2^-64. Interval arithmetic on
-integers, made finer until both ends agree, finds the upper one, and so proves it.
+integers, made finer until both ends agree, finds the upper one, and thereby proves it.
 
 Rounding a lie up, and giving truth the remainder, makes every ratio of two probabilities smaller.
 To nearest, or down, it would break ε in many cells.

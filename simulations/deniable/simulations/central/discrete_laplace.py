@@ -1,15 +1,16 @@
-"""Discrete Laplace noise: a whole number z with chance proportional to e^(-ε |z| / Δ).
+"""Discrete Laplace noise: a whole number z with probability proportional to e^(-ε |z| / Δ).
 
     P[z] = (a - 1) / (a + 1) a^-|z|      a = e^(ε / Δ)
     variance 2 a / (a - 1)^2             P[|z| > r] = 2 a^-r / (a + 1)   for a whole r >= 0
 
-Privacy: moving the true value by at most Δ changes every chance by a factor of at most a^Δ = e^ε.
+Privacy: moving the true value by at most Δ changes every probability by a factor of at most
+a^Δ = e^ε.
 The ratio is exact: ε and Δ are whole numbers and their ratio never becomes a float.
 Also called two-sided geometric, or symmetric geometric, noise.
 
-Source: the law, its variance and tail are theorem 2.7 of the notes on geometric noise (homework
-there, proved here by its tests); the sampler is algorithm 2 of Canonne, Kamath, Steinke 2020, "The
-discrete Gaussian for differential privacy", NeurIPS.
+Source: the distribution, its variance and tail are theorem 2.7 of the notes on geometric noise
+(homework there, proved here by its tests); the sampler is algorithm 2 of Canonne, Kamath, Steinke
+2020, "The discrete Gaussian for differential privacy", NeurIPS.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class DiscreteLaplace:
         r = self.decay
         return 2 * r / math.expm1(-float(self.epsilon) / self.sensitivity) ** 2
 
-    def chance(self, z: int) -> float:
+    def probability(self, z: int) -> float:
         r = self.decay
         return (1 - r) / (1 + r) * r ** abs(z)
 
@@ -53,7 +54,7 @@ class DiscreteLaplace:
         return 2 * r ** (radius + 1) / (1 + r)
 
     def radius(self, failure: float) -> int:
-        """The least whole radius that noise leaves with at most this chance."""
+        """The least whole radius that noise exceeds with at most this probability."""
         r = self.decay
         radius = max(0, math.floor(math.log(failure * (1 + r) / 2) / math.log(r)) - 2)
         while self.tail(radius) > failure:
@@ -61,11 +62,11 @@ class DiscreteLaplace:
         return radius
 
     def sample(self, uniform: Below) -> int:
-        """One draw, exactly from the law.
+        """One draw, exactly from the distribution.
 
         With x = s / t the rate of decay: u + t v is geometric with rate 1 / t (u uniform below t
-        and kept with chance e^(-u/t), v geometric with rate 1), and its division by s is geometric
-        with rate s / t. A fair sign; minus zero is drawn again.
+        and kept with probability e^(-u/t), v geometric with rate 1), and the whole part of its
+        quotient by s is geometric with rate s / t. A fair sign; minus zero is drawn again.
         """
         s, t = self.epsilon.billionths, self.epsilon.ratio[1] * self.sensitivity
         shared = math.gcd(s, t)

@@ -1,10 +1,11 @@
 """Coins of exact probability, from fair bits and whole numbers alone.
 
 A `Below` answers a whole number b > 0 with a uniform whole number under it. Everything random here
-asks only that, so a test can walk every path of a sampler and add up its law as fractions.
+asks for nothing else, so a test can walk every path of a sampler and add up its distribution as
+fractions.
 
 Source: Canonne, Kamath, Steinke 2020, "The discrete Gaussian for differential privacy", NeurIPS,
-algorithm 1 (the coin of chance e^-x).
+algorithm 1 (the coin of probability e^-x).
 """
 
 from collections.abc import Callable
@@ -31,10 +32,10 @@ def below(draw: Draw = kernel_draw) -> Below:
 
 
 def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
-    """True with chance e^-(numerator / denominator), exactly; the ratio may be any one >= 0.
+    """True with probability e^-(numerator / denominator), exactly; the ratio may be any one >= 0.
 
-    For x <= 1, stop at the first k whose coin of chance x / k fails: P[k > j] = x^j / j!, so k is
-    odd with chance 1 - x + x^2/2 - ... = e^-x. A larger x is a product of such coins.
+    For x <= 1, stop at the first k whose coin of probability x / k fails: P[k > j] = x^j / j!, so k
+    is odd with probability 1 - x + x^2/2 - ... = e^-x. A larger x is a product of such coins.
     """
     while numerator > denominator:
         if not _bernoulli_exp_small(1, 1, uniform):

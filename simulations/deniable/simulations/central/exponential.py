@@ -4,13 +4,14 @@ A candidate that is d whole units worse than a perfect one gets the weight W(d),
 
     W(0) = 2^64      W(d + 1) = W(d) e^-x, rounded up      x = ε / (2 Δ)
 
-and is chosen with chance width · W(d) / sum, where `width` is a public whole number, the
+and is chosen with probability width · W(d) / sum, where `width` is a public whole number, the
 candidate's share of the base measure. Δ is how many units one person can move d.
 
 Privacy: rounding up makes W(d) / W(d + 1) at most e^x, so moving d by at most Δ changes every
 weight by a factor of at most e^(ε/2), and the sum, over which all are divided, by at most e^(ε/2)
 the other way: e^ε together. That is why the weight has ε/2 and not ε. No float, whatever the data.
-Rounding up ends the fall at about 1 / x: far candidates keep a chance near 2^-64 each, more noise.
+Rounding up ends the fall at about 1 / x units of weight: far candidates keep a probability of about
+2^-64 each, which is more noise, not less.
 
 Source: McSherry, Talwar 2007, "Mechanism design via differential privacy", FOCS; theorem 7.1 of the
 lecture notes, theorems 1 and 2 of the survey among the notes (the error).
@@ -55,7 +56,7 @@ class ExponentialMechanism:
         return self.falling[min(distance, len(self.falling) - 1)]
 
     def weights(self, distances: Sequence[int], widths: Sequence[int] | None = None) -> list[int]:
-        """The chance of each candidate is its weight by the sum of all."""
+        """The probability of each candidate is its weight divided by the sum of all."""
         widths = widths if widths is not None else [1] * len(distances)
         return [w * self.weight(d) for d, w in zip(distances, widths, strict=True)]
 

@@ -5,9 +5,10 @@ person more or fewer, and 2 where it is one person with another answer, as in ev
 leaving one bin and entering another. The second is what a comparison at the same ε must use. For a
 single count of people who say yes Δ is 1 in both.
 
-Privacy: the chances of d released counts multiply, so they change by at most e^(ε (sum of moves) /
-Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with chance at most δ. Without
-the ceiling, as it is often printed, that is false: noise is whole and the radius is not.
+Privacy: the probabilities of d released counts multiply, so they change by a factor of at most
+e^(ε (sum of moves) / Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with
+probability at most δ. Without the ceiling, as it is often printed, that is false: noise is whole
+and the radius is not.
 
 Source: theorem 2.8 of the notes on geometric noise, its radius corrected; Ghosh, Roughgarden,
 Sundararajan 2009, "Universally utility-maximizing privacy mechanisms", STOC.
@@ -47,5 +48,5 @@ class GeometricCounts:
         return self.noise.variance / people**2
 
     def radius(self, bins: int, failure: float) -> int:
-        """No count is further off than this, but with chance at most `failure`."""
+        """Some count is further off than this with probability at most `failure`."""
         return math.ceil(self.sensitivity / float(self.epsilon) * math.log(bins / failure))

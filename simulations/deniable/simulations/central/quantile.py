@@ -10,7 +10,8 @@ e^(-ε d / 2). α is a ratio of whole numbers, so distances are whole in units o
 
 Privacy: that of the exponential mechanism. The sampler printed in the lecture notes (algorithm 4)
 has e^(-ε d), twice too steep: only 2ε-private, which a test shows on neighbours of a few people.
-Error: the chosen point is r people away with chance at most (number of points) e^(-ε r / 2).
+Error: the chosen point is at least r people away with probability at most
+(number of points) e^(-ε r / 2).
 
 Source: algorithms 3 and 4 and theorem 7.6 of the lecture notes, the weight as in algorithm 3; Smith
 2011, "Privacy-preserving statistical estimation with optimal convergence rates", STOC.

@@ -10,7 +10,7 @@ import numpy as np
 
 SHARES = {"firefox": 0.34, "chrome": 0.41, "safari": 0.14, "edge": 0.07, "other": 0.04}
 CRASHED = 0.07
-MINUTES = (2.0, 17.0)  # shape and scale of a gamma law, clamped to two hours
+MINUTES = (2.0, 17.0)  # shape and scale of a gamma distribution, clamped to two hours
 
 
 @dataclass(frozen=True)

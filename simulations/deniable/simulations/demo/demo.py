@@ -162,7 +162,7 @@ def _show(
             print(f"{name:<10}{row['label']:<10}{_line(row, shown)}")
             name = ""  # noqa: PLW2901  # a question's name stands at its first row
     print(f"\nWhat a report gives away: {round_promise(survey.round_billionths)}.")
-    print("Intervals are about the people who reported, and miss the truth one time in twenty.")
+    print("Confidence intervals are about the people who reported; one in twenty misses the truth.")
 
 
 def _line(row: dict[str, Any], shown: Any) -> str:  # a formatter of a number

@@ -15,9 +15,11 @@ def _arguments(parser: ArgumentParser) -> None:
         "Start a server on loopback, publish a survey, let simulated people answer it through the "
         "real envelope and HTTP path, and print the truth beside every estimate."
     )
-    parser.add_argument("--people", type=int, default=20_000, metavar="N", help="default 20,000")
     parser.add_argument(
-        "--exit", action="store_true", help="stop when done; else the dashboard stays"
+        "--people", type=int, default=20_000, metavar="N", help="how many (default 20,000)"
+    )
+    parser.add_argument(
+        "--exit", action="store_true", help="stop when done; otherwise the dashboard stays open"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.add_argument("--seed", type=int, default=2026, help="of the people; never of the noise")

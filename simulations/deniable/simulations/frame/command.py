@@ -50,7 +50,7 @@ class _StudyParser(ArgumentParser):
 def _add_common(parser: ArgumentParser, where: str) -> None:
     frame = parser.add_argument_group("where and how")
     frame.add_argument(
-        "--out", type=Path, metavar="DIR", help="write a page, figures, CSV and run.toml here"
+        "--out", type=Path, metavar="DIR", help="write a page, figures, a CSV and run.toml here"
     )
     frame.add_argument("--json", action="store_true", help="print one JSON document")
     frame.add_argument(
@@ -60,7 +60,7 @@ def _add_common(parser: ArgumentParser, where: str) -> None:
         "--on",
         default=where,
         metavar="WHERE",
-        help="local, pool, dask or dask:ADDRESS of a scheduler (default %(default)s)",
+        help="local, pool, dask, or dask:ADDRESS of a scheduler (default %(default)s)",
     )
 
 

@@ -22,7 +22,7 @@ from deniable.simulations.frame import option_lists
 from deniable.simulations.frame.figures import FAINT, LOOKS, Look, new_figure
 from deniable.simulations.frame.study import Row, Table
 
-Z95 = 1.959963984540054  # 95 % of a normal law lie within so many standard deviations
+Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Series:
 
 def add_arguments(parser: ArgumentParser, epsilon: str, people: str, repetitions: int) -> None:
     parser.add_argument(
-        "--epsilon", default=epsilon, metavar="LIST", help="with commas (default %(default)s)"
+        "--epsilon", default=epsilon, metavar="LIST", help="ε, with commas (default %(default)s)"
     )
     parser.add_argument(
-        "--people", default=people, metavar="LIST", help="with commas (default %(default)s)"
+        "--people", default=people, metavar="LIST", help="how many (default %(default)s)"
     )
     parser.add_argument(
         "--repetitions",
         default=str(repetitions),
         metavar="N",
-        help="whole populations drawn for each (default %(default)s)",
+        help="populations drawn for each ε and number of people (default %(default)s)",
     )
 
 
@@ -202,8 +202,8 @@ def worst_deviation(rows: Sequence[Row]) -> float:
 def check_words(rows: Sequence[Row]) -> str:
     return (
         f"Measured by drawing whole populations {int(number(rows[0], 'repetitions')):,} times for "
-        f"each line of the table: the largest distance of a measured mean squared error from the "
-        f"formula is {worst_deviation(rows):.1f} Monte-Carlo errors, over {len(rows)} of them."
+        f"each line of the table: the largest distance of a measured mean squared error from its "
+        f"formula is {worst_deviation(rows):.1f} Monte-Carlo errors, among {len(rows)} of them."
     )
 
 

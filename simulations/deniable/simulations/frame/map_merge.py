@@ -8,7 +8,7 @@
 An item is folded exactly once. Results are merged in the order of the items, whatever finished
 first: a merge need not be associative or commutative to give the same bytes everywhere.
 When a worker dies, each item that it may have been working on is tried again alone. What still
-cannot be done is named in an error when the rest is done, and nothing half-done is returned.
+cannot be done is named in an error once the rest is done, and nothing half-done is returned.
 An exception of the function itself ends the work at once.
 """
 

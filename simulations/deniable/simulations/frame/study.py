@@ -1,6 +1,6 @@
 """What a study is: a question, cells that are computed on their own, and a report that answers.
 
-A study's module ends with one constant, `STUDY = Study(...)`, and `studies.py` knows its name.
+A study's module ends with one constant, `STUDY = Study(...)`, and `registry.py` knows its name.
 The frame does the rest: it reads the options, runs the cells anywhere and in any order, keeps what
 is finished, and writes the page, the figures, the table and the run record.
 

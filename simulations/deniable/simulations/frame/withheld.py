@@ -4,8 +4,8 @@
     content(text)          the data again, in whatever process the cell runs
 
 It is pickled with its data, so it reaches a pool's or a cluster's workers. JSON and TOML see the
-text alone: a journal of other data begins anew, one of the same data goes on. A digest confirms a
-guess at all the data at once, and tells nothing else.
+text alone: with other data a journal begins anew, with the same data it goes on. A digest confirms
+a guess of all the data at once, and tells nothing else.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ def digest(data: bytes) -> str:
 
 
 def content(text: object) -> str:
-    """Of what may be withheld or not."""
+    """The data behind a text that may be withheld, or the text itself."""
     return text.data if isinstance(text, Withheld) else str(text)

@@ -1,10 +1,10 @@
 """Whole populations at once: the tallies that n people's reports add up to, without the people.
 
-A sum of independent reports has a law of its own, and drawing from that law takes time that does
-not depend on n. Each generator says how exact it is:
+A sum of independent reports has a known distribution, and drawing from it takes time that does not
+depend on n. Each generator says how exact it is:
 
-    "joint"        the counts together have exactly the law that n devices would give
-    "marginals"    each count on its own has; what ties them together is left out
+    "joint"        the counts together have exactly the distribution that n devices would give
+    "marginals"    each count on its own does; how they depend on each other is left out
 
 A number is exact up to the rounding of the doubles in which numpy keeps probabilities, about 1e-16
 of each: a billion people times a thousand repetitions could not show it.

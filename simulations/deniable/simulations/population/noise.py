@@ -16,14 +16,14 @@ from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 
 
 def discrete_laplace(
-    law: DiscreteLaplace, size: int | tuple[int, ...], generator: np.random.Generator
+    noise: DiscreteLaplace, size: int | tuple[int, ...], generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    stop = -math.expm1(-float(law.epsilon) / law.sensitivity)
+    stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
     return generator.geometric(stop, size) - generator.geometric(stop, size)
 
 
 def discrete_laplace_sum(
-    law: DiscreteLaplace,
+    noise: DiscreteLaplace,
     people: int,
     size: int | tuple[int, ...],
     generator: np.random.Generator,
@@ -31,7 +31,7 @@ def discrete_laplace_sum(
     """What the noises of this many people add up to."""
     if people == 0:
         return np.zeros(size, dtype=np.int64)
-    stop = -math.expm1(-float(law.epsilon) / law.sensitivity)
+    stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
     return generator.negative_binomial(people, stop, size) - generator.negative_binomial(
         people, stop, size
     )

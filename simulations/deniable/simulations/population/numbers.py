@@ -1,7 +1,8 @@
-"""People on the grid of a number question: each goes to one of two neighbours by a fair coin.
+"""People on the grid of a number question: stochastic rounding to one of two neighbours.
 
-People who hold the same number are alike, so how many of them go up is one binomial draw. The
-numbers here are shares of the range, 0 to 1, clamped to it as on a device.
+A number goes up with probability its share of the way there, which keeps the mean. People who hold
+the same number are alike, so how many of them go up is one binomial draw. The numbers here are
+shares of the range, 0 to 1, clamped to it as on a device.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ def grid_place(position: float, steps: int) -> tuple[int, float]:
 
 
 def grid_law(positions: Sequence[float], shares: Sequence[float], steps: int) -> list[float]:
-    """With which chance one person, drawn from this law, stands at each grid point."""
-    law = [0.0] * (steps + 1)
+    """The probability that one person drawn from this distribution stands at each grid point."""
+    distribution = [0.0] * (steps + 1)
     for position, share in zip(positions, shares, strict=True):
         below, up = grid_place(position, steps)
-        law[below] += share * (1 - up)
-        law[below + 1] += share * up
-    return law
+        distribution[below] += share * (1 - up)
+        distribution[below + 1] += share * up
+    return distribution

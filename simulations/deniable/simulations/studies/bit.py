@@ -45,7 +45,7 @@ NOISES = ("geometric", "laplace")
 def arguments(parser: ArgumentParser) -> None:
     comparison.add_arguments(parser, "0.1,0.5,1,2,4", "1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 20_000)
     parser.add_argument(
-        "--share", type=float, default=0.3, help="who say yes (default %(default)s)"
+        "--share", type=float, default=0.3, help="share of people who say yes (default %(default)s)"
     )
 
 
@@ -87,7 +87,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 
 def exact_price(epsilon: Epsilon, people: int) -> Fraction:
-    """Randomized response by geometric noise, in whole numbers, a being what is realised: n / 2."""
+    """The variance of randomized response divided by geometric noise's, in whole numbers, from the
+    realised ratio a: n / 2."""
     mechanism = RandomizedResponse(epsilon)
     keep, lie = Fraction(mechanism.keep, ONE), Fraction(mechanism.lie, ONE)
     a = keep / lie
@@ -121,9 +122,9 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             ),
             Figure(
                 "price",
-                "How many times the variance of a trusted count that of devices is, divided by the "
-                "people asked: one half at every ε where the trusted count has geometric noise. "
-                "Lines are formulas, points with three standard errors are simulations.",
+                "The variance on devices divided by that of a trusted count, for each person "
+                "asked: one half at every ε where the trusted count has geometric noise. "
+                "Lines are formulas; points, with three standard errors, are simulations.",
                 lambda: _price_figure(rows),
             ),
         ],
@@ -150,17 +151,14 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         ],
         method=[
             (
-                "The people are fixed, and only noise is drawn: errors are those about the "
-                "people who "
+                "The people are fixed, and only noise is drawn: errors are about the people who "
                 "were asked. Both models keep ε for one person who gives the other answer."
             ),
             comparison.check_words(rows),
             (
                 "A count of randomized responses is drawn as the sum of two binomials, and "
-                "geometric "
-                "noise as a difference of two geometric numbers: exactly what as many devices, "
-                "or a "
-                "trusted server, would give."
+                "geometric noise as a difference of two geometric numbers: exactly the "
+                "distribution that devices, or a trusted server, would give."
             ),
         ],
         document={**comparison.cells_document(options, rows), "prices": prices},
@@ -184,15 +182,13 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     return [
         (
             f"With {people:,} people at ε {epsilon}, devices that randomize give a share to "
-            f"± {local} points, and a trusted server would give it to ± {central} points."
+            f"± {local} points; a trusted server would give it to ± {central} points."
         ),
         (
             f"The price of holding nobody's answer is n / 2 at every ε, here "
             f"{comparison.figure(float(price))} times the variance: what a trusted server "
-            f"learns from "
-            f"1,000 people takes "
-            f"{comparison.figure(float(exact_price(Epsilon(epsilon), 1000)) * 1000)} "
-            "devices."
+            f"learns from 1,000 people takes "
+            f"{comparison.figure(float(exact_price(Epsilon(epsilon), 1000)) * 1000)} devices."
         ),
     ]
 

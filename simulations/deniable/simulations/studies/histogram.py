@@ -101,7 +101,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 
 def many_options_price(epsilon: float) -> float:
-    """Unary by geometric for one person replaced, options without end, for each person asked."""
+    """Unary against geometric noise for one person replaced, in the limit of many options, for
+    each person asked."""
     return 0.5 / math.cosh(epsilon / 4) ** 2
 
 
@@ -128,8 +129,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             ),
             Figure(
                 "options",
-                f"The same for {people:,} people against the number of options: k-RR gets worse "
-                "with every option, the mechanisms whose reports are sets do not.",
+                f"The same for {people:,} people, against the number of options: k-RR gets worse "
+                "with every option; the mechanisms whose reports are sets do not.",
                 lambda: _options_figure(
                     comparison.pick(by_options, epsilon=epsilon), people, epsilon
                 ),
@@ -154,8 +155,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             (
                 "'trusted, replace' keeps ε for one person who gives another answer, as the local "
                 "mechanisms do, and is the fair comparison. 'trusted, add' keeps ε only for one "
-                "person "
-                "more or fewer, and 2 ε for another answer."
+                "person more or fewer, and 2 ε for another answer."
             ),
             comparison.check_words(rows),
             (
@@ -178,23 +178,33 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
         (
             f"With {people:,} people and {k} options at ε {epsilon}, {label} gives each share to "
             f"± {comparison.figure(100 * comparison.half_width(local))} points and a trusted "
-            f"histogram to "
-            f"± {comparison.figure(100 * comparison.half_width(central))}: a price of "
-            f"{comparison.figure(price / people)} for each person asked, where many options and "
-            f"unary "
-            f"encoding have {comparison.figure(many_options_price(float(Epsilon(epsilon))))}."
+            f"histogram to ± {comparison.figure(100 * comparison.half_width(central))}: "
+            f"{comparison.figure(price / people)} times the variance for each person asked, where "
+            "unary encoding of many options comes to "
+            f"{comparison.figure(many_options_price(float(Epsilon(epsilon))))}."
         ),
-        f"Of the local mechanisms the one that errs least at ε {epsilon}: {best}.",
+        f"The local mechanism that errs least at ε {epsilon} is {best}.",
     ]
 
 
 def _best_by_options(rows: Sequence[Row]) -> str:
+    """Each once, with the numbers of options at which it errs least."""
     labels = {series.mechanism: series.label for series in LOCAL}
-    best: dict[int, Row] = {}
+    least: dict[int, Row] = {}
     for row in sorted(rows, key=lambda r: number(r, "exact")):
-        best.setdefault(int(number(row, "options")), row)
-    parts = [f"{labels[str(best[k]['mechanism'])]} with {k:,} options" for k in sorted(best)]
-    return ", ".join(parts)
+        least.setdefault(int(number(row, "options")), row)
+    wins: dict[str, list[str]] = {}
+    for k in sorted(least):
+        wins.setdefault(labels[str(least[k]["mechanism"])], []).append(f"{k:,}")
+    return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
+
+
+def listed(texts: Sequence[str]) -> str:
+    """
+    >>> listed(["4"]), listed(["16", "64", "256"])
+    ('4', '16, 64 and 256')
+    """
+    return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def _price_table(rows: Sequence[Row], people: int) -> Table:
@@ -211,7 +221,7 @@ def _price_table(rows: Sequence[Row], people: int) -> Table:
         lines.append([f"{epsilon:g}", f"{k:,}", *(f"{price:,.4f}" for price in (*prices, limit))])
     return Table(
         "Price of locality against 'trusted, replace', for each person asked",
-        ["ε", "options", *(s.label for s in LOCAL), "unary, no end of options"],
+        ["ε", "options", *(s.label for s in LOCAL), "unary, limit of many options"],
         lines,
     )
 

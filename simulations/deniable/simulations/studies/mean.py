@@ -1,10 +1,10 @@
 """A bounded mean: every local mechanism for numbers against a trusted curator.
 
-    local      each mechanism's table, put on its grid by a fair coin        variance V(x) / n
+    local      stochastic rounding to a grid, then each mechanism's table    variance V(x) / n
     central    discrete Laplace noise on the sum, on a grid of 1,000 steps   about 2 / (n ε)^2
 
-as shares of the range; V depends on where in it people are, and that is what the populations are
-for. Both keep ε for one person who answers otherwise; the number of people is public.
+as shares of the range; V depends on where in it people are, which is what the populations are for.
+Both keep ε for one person who answers otherwise; the number of people is public.
 
 The JSON form: `options` and `cells` (`model`, `mechanism`, `population`, `epsilon`, `people`,
 `exact`, `measured`, `measured_error`, `repetitions`; mean squared errors as shares of the range,
@@ -117,8 +117,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "mechanisms",
                 "The same error against ε, for the local mechanisms: which one is best depends "
-                "on ε, "
-                "and on where in the range people are.",
+                "on ε, and on where in the range people are.",
                 lambda: _mechanisms_figure(comparison.pick(rows, people=people), people),
             ),
         ],
@@ -135,20 +134,18 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             (
                 f"The population is {options['population']!r}: of each hundred people, "
                 f"{POPULATIONS[options['population']]} stand at 0, 0.1, ..., 1 of the range. "
-                f"They are "
-                "fixed, and only coins and noise are drawn."
+                "They are fixed, and only rounding and noise are drawn."
             ),
             comparison.check_words(rows),
             (
-                "On its way each number is put on the mechanism's grid by a fair coin, one "
-                "binomial for "
-                "all who stand at the same place, and goes through the mechanism's table, one "
-                "multinomial for each row: exactly what as many devices would send."
+                "Each number goes on the mechanism's grid by stochastic rounding, one binomial "
+                "for all people who stand at the same place, and then through the mechanism's "
+                "table, one multinomial for each row: exactly the distribution of what devices "
+                "would send."
             ),
             (
                 f"The trusted server has the sum on a grid of {CENTRAL_STEPS:,} steps, with "
-                f"discrete "
-                "Laplace noise for one person who moves through the whole range."
+                "discrete Laplace noise for one person who moves through the whole range."
             ),
         ],
         document=comparison.cells_document(options, rows),
@@ -165,16 +162,13 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     return [
         (
             f"With {people:,} people at ε {epsilon}, the best local mechanism ({label}) gives a "
-            f"mean to "
-            f"± {comparison.figure(100 * comparison.half_width(best))} % of the range, and a "
-            f"trusted "
-            f"server to ± {comparison.figure(100 * comparison.half_width(central))} %: "
-            f"{comparison.figure(ratio)} times the variance."
+            f"mean to ± {comparison.figure(100 * comparison.half_width(best))} % of the range, "
+            f"and a trusted server to ± {comparison.figure(100 * comparison.half_width(central))} "
+            f"%: {comparison.figure(ratio)} times the variance."
         ),
         (
-            f"Of the local mechanisms {first} errs least at ε {rows[0]['epsilon']}, and {last} at "
-            f"ε {rows[-1]['epsilon']}; the price in people grows with the people asked in every "
-            f"case."
+            f"Of the local mechanisms, {first} errs least at ε {rows[0]['epsilon']}, and {last} at "
+            f"ε {rows[-1]['epsilon']}; in every case the price grows with the people asked."
         ),
     ]
 

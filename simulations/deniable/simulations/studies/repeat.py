@@ -2,9 +2,9 @@
 
 The JSON form: `options` and `cells` (`scheme` fresh, kept, two-stage or latched, `epsilon` of one
 report, `lasting` of a two-stage kept report, `rounds`, `guarantee` ε about an answer that never
-changes, `guess_right` the chance to name it, `flip_right` the chance to tell never from a change
-halfway, `flip_epsilon` the largest log ratio between never and one change, null where there is no
-limit, `flip_shown` for kept reports the chance that a change shows), all exact.
+changes, `guess_right` the probability of naming it, `flip_right` the probability of telling never
+from a change halfway, `flip_epsilon` the largest log ratio between never and one change, null where
+there is no limit, `flip_shown` for kept reports the probability that a change shows), all exact.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ MOST_ROUNDS = 400
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--epsilon", default="0.5,1,2", help="of one report (default %(default)s)")
     parser.add_argument(
-        "--lasting", default="2", help="two-stage: ε of the kept report by that of one (default 2)"
+        "--lasting",
+        default="2",
+        help="two-stage: ε of the kept report, as a multiple of one report's (default 2)",
     )
     parser.add_argument(
         "--rounds",
@@ -46,7 +48,7 @@ def options(chosen: Namespace) -> Options:
     factor = Epsilon(chosen.lasting)
     if float(factor) <= 1:
         raise WrongUse(
-            f"--lasting is above 1: what is kept spends more than one report; got {factor}"
+            f"--lasting is above 1, as what is kept spends more than one report does; got {factor}"
         )
     return {
         "epsilon": option_lists.epsilons(chosen.epsilon),
@@ -92,28 +94,28 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         figures=[
             Figure(
                 "answer",
-                f"The chance that someone who sees all reports of one install names its answer, at "
-                f"ε {epsilon} for one report. One half is a blind guess. Fresh noise averages "
-                f"away.",
+                "The probability that someone who sees all reports of one install guesses its "
+                f"answer, at ε {epsilon} for one report. One half is a blind guess. Fresh noise "
+                "averages away.",
                 lambda: _figure(shown, "guess_right", f"An answer that never changes, ε {epsilon}"),
             ),
             Figure(
                 "change",
-                "The chance to tell rightly whether an answer changed halfway or never. A latched "
-                "report shows nothing of it, all others do.",
+                "The probability of telling rightly whether an answer changed halfway or never. A "
+                "latched report shows nothing of it; all others do.",
                 lambda: _figure(shown, "flip_right", f"Changed halfway, or never, ε {epsilon}"),
             ),
         ],
         tables=[
-            _table(rows, options["rounds"], "guess_right", "The answer is named rightly"),
-            _table(rows, options["rounds"], "flip_right", "Change or no change is named rightly"),
+            _table(rows, options["rounds"], "guess_right", "The answer is guessed correctly"),
+            _table(rows, options["rounds"], "flip_right", "Change or no change: guessed correctly"),
             _flip_table(rows, options["rounds"]),
         ],
         method=[
             (
                 "Nothing is sampled: these are sums over binomials. The observer sees every "
                 "report of "
-                "one install and guesses best; before, both answers are as likely."
+                "one install and makes the best guess; before, both answers are equally likely."
             ),
             (
                 f"Two-stage keeps a report at {options['lasting']} times the ε of one report and "
@@ -139,19 +141,16 @@ def _findings(rows: Sequence[Row], epsilon: str, rounds: int) -> list[str]:
     joint = two["flip_epsilon"]
     return [
         (
-            f"At ε {epsilon} an observer of {number(once, 'rounds'):.0f} fresh report names the "
-            f"answer "
-            f"rightly with chance {_percent(once['guess_right'])}, after {rounds} with "
-            f"{_percent(fresh['guess_right'])}; of {rounds} latched reports it stays "
-            f"{_percent(latched['guess_right'])}."
+            f"At ε {epsilon} an observer of {number(once, 'rounds'):.0f} fresh report guesses the "
+            f"answer correctly with probability {_percent(once['guess_right'])}, an observer of "
+            f"{rounds} with {_percent(fresh['guess_right'])}; with {rounds} latched reports it "
+            f"stays {_percent(latched['guess_right'])}."
         ),
         (
-            f"When the answer changes once, kept reports show that and when with chance "
-            f"{_percent(kept['flip_shown'])}, and two-stage reports of {rounds} rounds tell it "
-            f"from no "
-            f"change with odds up to ε {comparison.figure(float(joint or 0))}; latched reports "
-            f"show "
-            "nothing of it."
+            f"When the answer changes once, kept (memoized) reports show that and when with "
+            f"probability {_percent(kept['flip_shown'])}, and two-stage reports of {rounds} rounds "
+            f"can change the odds about it by a factor of e^"
+            f"{comparison.figure(float(joint or 0))}; latched reports show nothing of it."
         ),
     ]
 
@@ -203,7 +202,7 @@ def _figure(rows: Sequence[Row], key: str, title: str) -> matplotlib.figure.Figu
     axes.annotate("blind guess", (18, 51.4), color=FAINT, fontsize=9)
     ticks = [int(number(r, "rounds")) for r in comparison.pick(rows, scheme="fresh")]
     axes.set(
-        xscale="log", ylim=(48, 102), xlabel="rounds", ylabel="guessed rightly, %", title=title
+        xscale="log", ylim=(48, 102), xlabel="rounds", ylabel="guessed correctly, %", title=title
     )
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()

@@ -1,17 +1,19 @@
 """Ways to answer the same yes-or-no question in many rounds, and what they give away, exactly.
 
     fresh        new noise in every round
-    kept         the report of each answer is drawn once and sent again whenever it is the answer
+    kept         memoized: the report of each answer is drawn once, and sent again whenever that is
+                 the answer
     two-stage    such a report is kept, and randomized again in every round
     latched      the report of the first answer in a public period is sent in all its rounds
 
 Only sums over binomials here, no sampling. An observer sees every report of one install; that takes
-someone who links them, which envelope ids do not allow but an address may.
+someone who links them, which envelope ids do not allow but a network address may.
 
 Two-stage is calibrated so that a single report spends ε: with e^a for the kept report, the second
 coin has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
 
-Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS (kept reports, randomized again).
+Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS (memoized reports, randomized again: its
+permanent and instantaneous randomized response).
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ class Scheme:
 
     @cached_property
     def kept(self) -> float:
-        """The chance that what lasts over rounds is the truth; one half where nothing lasts."""
+        """The probability that what lasts over rounds is true; one half where nothing lasts."""
         if self.name == "fresh":
             return 0.5
         return truth(self.lasting if self.name == "two-stage" else self.epsilon)
 
     @cached_property
     def each(self) -> float:
-        """The chance that a round's report is what lasts; for fresh noise, that it is the truth."""
+        """The probability that a round's report is what lasts; for fresh noise, that it is true."""
         if self.name == "fresh":
             return truth(self.epsilon)
         if self.name == "two-stage":
@@ -64,16 +66,16 @@ class Scheme:
         return float(self.lasting if self.name == "two-stage" else self.epsilon)
 
     def guess_right(self, rounds: int) -> float:
-        """The chance that an observer names an answer that never changes: by majority, which is
-        the best guess; a tie is guessed by a coin."""
+        """The probability that an observer guesses an answer that never changes: by majority, which
+        is the best guess; a tie is decided by a coin."""
         ones = np.arange(rounds + 1)
-        chances = self._sequences(ones, rounds, True) + _log_choose(rounds, ones)
+        probabilities = self._sequences(ones, rounds, True) + _log_choose(rounds, ones)
         worth = np.where(2 * ones > rounds, 1.0, np.where(2 * ones == rounds, 0.5, 0.0))
-        return float(np.exp(chances) @ worth)
+        return float(np.exp(probabilities) @ worth)
 
     def flip_right(self, rounds: int) -> float:
-        """The chance to tell rightly an answer that never changes from one that changes halfway,
-        both as likely: (1 + total variation) / 2."""
+        """The probability of telling an answer that never changes from one that changes halfway,
+        both being equally likely: (1 + total variation) / 2."""
         half = rounds // 2
         if self.name == "latched" or half == 0:
             return 0.5
@@ -83,12 +85,12 @@ class Scheme:
 
     @property
     def flip_shown(self) -> float:
-        """Kept: the chance that the reports change when the answer does, so show that, and when."""
+        """Kept: the probability that reports change when the answer does, and so show it."""
         return self.kept**2 + (1 - self.kept) ** 2
 
     def flip_epsilon(self, rounds: int) -> float:
-        """The largest logarithm of a ratio of chances, over all reports and all times of a change,
-        between an answer that never changes and one that changes once."""
+        """The largest logarithm of a ratio of probabilities, over all reports and all times of a
+        change, between an answer that never changes and one that changes once."""
         if self.name == "latched":
             return 0.0
         if self.name == "kept" and rounds > 1:
@@ -100,8 +102,9 @@ class Scheme:
         return worst
 
     def _histories(self, change: int, rounds: int) -> tuple[Array, Array, Array]:
-        """For every number of ones before and after: log chance of one such sequence if the answer
-        stays yes, the same if it becomes no, and the log of how many such sequences there are."""
+        """For every number of ones before and after: log probability of one such sequence if the
+        answer stays yes, the same if it becomes no, and the log of how many such sequences there
+        are."""
         before, after = np.arange(change + 1)[:, None], np.arange(rounds - change + 1)[None, :]
         never = self._sequences(before + after, rounds, True)
         flip = self._sequences(before, change, True) + self._sequences(
@@ -111,7 +114,7 @@ class Scheme:
         return never, flip, ways
 
     def _sequences(self, ones: NDArray[np.int64], rounds: int, answer: bool) -> Array:
-        """Log chance of one sequence with so many ones, given the answer in all its rounds."""
+        """Log probability of one sequence with so many ones, given the answer in all its rounds."""
         with np.errstate(divide="ignore", invalid="ignore"):
             hit, miss = np.log(self.each), np.log1p(-self.each)
             as_one = _times(ones, hit) + _times(rounds - ones, miss)

@@ -78,7 +78,7 @@ def _new_file(path: Path) -> Path:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
     except FileExistsError:
-        raise WrongUse(f"{path} is there already; name a new file") from None
+        raise WrongUse(f"{path} already exists; name a new file") from None
     except OSError as error:
         raise WrongUse(f"{path} cannot be written: {error.strerror}") from None
     return path

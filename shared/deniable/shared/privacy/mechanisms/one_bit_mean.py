@@ -1,6 +1,6 @@
-"""One-bit mean: a number becomes one end of its range by a fair coin, then randomized response.
+"""One-bit mean: stochastic rounding to one end of the range, then randomized response.
 
-    keep  p = e^ε / (e^ε + 1)      the end that the coin chose
+    keep  p = e^ε / (e^ε + 1)      the end that it was rounded to
     lie   q =   1 / (e^ε + 1)      the other end
 
 Privacy: p / q = e^ε. It is the number table with a single step.

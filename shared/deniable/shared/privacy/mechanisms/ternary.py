@@ -1,6 +1,6 @@
-"""Ternary: a number becomes one end of its range or its middle by a fair coin, then 3-ary response.
+"""Ternary: stochastic rounding to an end of the range or its middle, then 3-ary response.
 
-    keep  p = e^ε / (e^ε + 2)      the point that the coin chose
+    keep  p = e^ε / (e^ε + 2)      the point that it was rounded to
     lie   q =   1 / (e^ε + 2)      each of the other two
 
 Privacy: p / q = e^ε is the largest ratio that a report can show. q is rounded up twice over and p
@@ -12,7 +12,7 @@ in [-1, 1] each report's variance is 2 (e^ε + 2) / (e^ε - 1)^2 + B |x| - x^2; 
 unbiased has less once e^ε >= 2. The worst x is better than one bit's from e^ε = 3 on, and than
 local Laplace's up to ε about 5.4.
 
-Source: 3-ary randomized response, for which see `k_randomized_response`, after rounding at random
+Source: 3-ary randomized response, for which see `k_randomized_response`, after stochastic rounding
 to three points; the variance follows from E Z^2 = B^2 (2 q + (p - q) |x|).
 """
 

@@ -3,9 +3,9 @@
     keep  p    the probability that a report supports the option that is true
     lie   q    the probability that it supports one that is not
 
-In the field's words a pure frequency oracle. The server counts the reports that support an
+In the words of the field, a pure frequency oracle. The server counts the reports that support an
 option: a tally has one cell for each. With f the share of people who hold it, a report supports it
-with rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is unbiased, with
+at the rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is unbiased, with
 
     variance  (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)
 

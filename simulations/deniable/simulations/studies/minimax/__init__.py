@@ -2,8 +2,8 @@
 
 The study of section 4.2.2 of the notes on two models of privacy, with the constants: for the
 families P_k = {E|X|^k <= 1}, the risk of stated estimators as a formula (`estimators.py`), on the
-hardest law (`laws.py`) exactly and measured (`measure.py`), the limit (`limits.py`), and how fast
-each falls with the people (`slopes.py`).
+hardest distribution (`distributions.py`) exactly and measured (`measure.py`), the limit
+(`limits.py`), and how fast each falls with the people (`slopes.py`).
 """
 
 from deniable.simulations.frame.study import Study

@@ -12,8 +12,12 @@ import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.studies.minimax.distributions import (
+    TwoPoints,
+    exact_risk,
+    hardest_distribution,
+)
 from deniable.simulations.studies.minimax.estimators import best_estimator
-from deniable.simulations.studies.minimax.laws import TwoPoints, exact_risk, hardest_law
 from deniable.simulations.studies.minimax.limits import lower_bound
 from deniable.simulations.studies.minimax.measure import measured_risk
 
@@ -25,12 +29,12 @@ def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["users"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     estimator = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
-    law = hardest_law(estimator)
-    exact = exact_risk(estimator, law) if estimator.clip else law.mean**2
+    distribution = hardest_distribution(estimator)
+    exact = exact_risk(estimator, distribution) if estimator.clip else distribution.mean**2
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
     tight = exact < lowest * (1 + TIGHT)
     repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)
-    measured, error = measured_risk(estimator, law, repetitions, generator)
+    measured, error = measured_risk(estimator, distribution, repetitions, generator)
     return [
         {
             "model": estimator.model,
@@ -45,14 +49,18 @@ def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
             "lower_bound": lowest,
             "clip": None if math.isinf(estimator.clip) else estimator.clip,
             "repetitions": repetitions,
-            **_columns(law),
+            **_columns(distribution),
         }
         for epsilon in epsilons
     ]
 
 
-def _columns(law: TwoPoints) -> Row:
-    return {"law_low": law.low, "law_high": law.high, "law_chance_high": law.chance}
+def _columns(distribution: TwoPoints) -> Row:
+    return {
+        "hardest_low": distribution.low,
+        "hardest_high": distribution.high,
+        "probability_high": distribution.probability,
+    }
 
 
 def _short(moments: float) -> int | float:

@@ -1,11 +1,12 @@
 """The estimators: cut each number off at a clip, privatise it, average; and their worst risks.
 
-The family P_k holds every law with E|X|^k <= 1. Cutting off at t makes the mean wrong by at most
+The family P_k holds every distribution with E|X|^k <= 1. Cutting off at t makes the mean wrong by
+at most
 
     b t^(1 - k),    b = (k - 1)^(k - 1) / k^k,
 
-attained by X = a with chance a^-k and else 0, with a = k t / (k - 1). Each report of y = X / t has
-the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
+attained by X = a with probability a^-k and else 0, with a = k t / (k - 1). Each report of y = X / t
+has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
 
     risk <= b^2 t^(2 - 2k) + (s0 t^2 + s1 t + s2) / n + noise t^2
 
@@ -94,7 +95,7 @@ def worst_risk(estimator: Estimator, clip: float) -> float:
 
 
 def worst_bias(moments: float, clip: float) -> float:
-    """Of all laws in P_k, cut off at `clip`; none where nothing exceeds it."""
+    """Of all distributions in P_k, cut off at `clip`; none where nothing exceeds it."""
     if math.isinf(moments):
         return 0.0
     k = moments

@@ -2,13 +2,13 @@
 
 Without privacy   (1)  1 / (1 + √n)^2, the minimax risk of the mean of n answers of +1 or -1 [1].
 Locally, for every ε, also when later people may be asked in the light of earlier reports:
-   (2)  two points: X = 0, or X = u^(-1/k) with chance u. A report tells them apart by at most
+   (2)  two points: X = 0, or X = u^(-1/k) with probability u. A report tells them apart by at most
         chi^2 = u^2 / V, V = e^ε / (e^ε - 1)^2, hence, with r = 2 (k - 1) / k and for any u,
             risk >= u^r (1 - √(n / 2 · ln(1 + u^2 / V))) / 8
    (3)  van Trees' inequality on +1 and -1 with means within h of 0 and a cosine prior:
             risk >= 1 / (n t^2 / (1 - h t) + π^2 / h^2),    t = tanh(ε / 2), for any h
 Centrally
-   (4)  the same two points, coupled: they differ in each person with chance u, so that
+   (4)  the same two points, coupled: they differ in each person with probability u, so that
             risk >= u^r (1 - u (1 - e^-ε))^n / 8 for any u; best at u = r / ((r + n)(1 - e^-ε))
 and (1) holds everywhere. The largest is taken.
 

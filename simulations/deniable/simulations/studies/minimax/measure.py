@@ -16,8 +16,8 @@ import numpy as np
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.population.noise import discrete_laplace
+from deniable.simulations.studies.minimax.distributions import TwoPoints
 from deniable.simulations.studies.minimax.estimators import Estimator, central_noise, grid_step
-from deniable.simulations.studies.minimax.laws import TwoPoints
 from deniable.simulations.studies.minimax.stratified import (
     Array,
     Counts,
@@ -29,27 +29,27 @@ GROUPS = 100
 
 
 def measured_risk(
-    estimator: Estimator, law: TwoPoints, repetitions: int, generator: np.random.Generator
+    estimator: Estimator, distribution: TwoPoints, repetitions: int, generator: np.random.Generator
 ) -> tuple[float, float]:
     """Mean squared error over the repetitions, and its Monte-Carlo error."""
     if not estimator.clip:
-        return law.mean**2, 0.0  # the estimate is 0, whatever is reported
+        return distribution.mean**2, 0.0  # the estimate is 0, whatever is reported
     drawn = strata(GROUPS, max(2, repetitions // GROUPS), generator)
-    values, chances = report_law(estimator, law)
-    counts = _counts(estimator.users, chances, drawn.points, generator)
+    values, probabilities = report_distribution(estimator, distribution)
+    counts = _counts(estimator.users, probabilities, drawn.points, generator)
     total = sum((value * count for value, count in zip(values, counts, strict=True)), np.zeros(1))
     if not estimator.noise:
-        return drawn.mean((total / estimator.users - law.mean) ** 2)
+        return drawn.mean((total / estimator.users - distribution.mean) ** 2)
     noise = discrete_laplace(central_noise(estimator), drawn.points.shape, generator)
     moved = grid_step(estimator.clip) * noise
-    both = [(total + sign * moved) / estimator.users - law.mean for sign in (1, -1)]
+    both = [(total + sign * moved) / estimator.users - distribution.mean for sign in (1, -1)]
     return drawn.mean((both[0] ** 2 + both[1] ** 2) / 2)
 
 
-def report_law(estimator: Estimator, law: TwoPoints) -> tuple[Array, Array]:
-    """What a report can be worth, ascending, and with which chance it is, for a person drawn."""
-    cut = np.clip([law.low, law.high], -estimator.clip, estimator.clip)
-    shares = np.array([1 - law.chance, law.chance])
+def report_distribution(estimator: Estimator, distribution: TwoPoints) -> tuple[Array, Array]:
+    """What a report can be worth, ascending, and how probable each is for a person drawn."""
+    cut = np.clip([distribution.low, distribution.high], -estimator.clip, estimator.clip)
+    shares = np.array([1 - distribution.probability, distribution.probability])
     if estimator.table is None:
         return cut, shares
     values = [
@@ -59,7 +59,7 @@ def report_law(estimator: Estimator, law: TwoPoints) -> tuple[Array, Array]:
 
 
 def _row(table: NumberTable, y: float) -> Array:
-    """The chances of the symbols for y in [-1, 1], the coin between grid points included."""
+    """The probabilities of the symbols for y in [-1, 1], the coin between grid points included."""
     place = (y + 1) / 2 * table.steps
     below = min(int(place), table.steps - 1)
     low, high = (np.array([units / ONE for units in row]) for row in table.rows[below : below + 2])
@@ -67,20 +67,20 @@ def _row(table: NumberTable, y: float) -> Array:
 
 
 def _counts(
-    people: int, chances: Array, points: Array, generator: np.random.Generator
+    people: int, probabilities: Array, points: Array, generator: np.random.Generator
 ) -> list[Counts]:
     """How many reports are worth each value. The upper half of the values is counted first, by the
     strata; what is within the halves comes from the generator's own binomials."""
-    half = len(chances) // 2
-    upper = binomial_quantiles(people, float(chances[half:].sum()), points)
+    half = len(probabilities) // 2
+    upper = binomial_quantiles(people, float(probabilities[half:].sum()), points)
     return [
-        *_within(people - upper, chances[:half], generator),
-        *_within(upper, chances[half:], generator),
+        *_within(people - upper, probabilities[:half], generator),
+        *_within(upper, probabilities[half:], generator),
     ]
 
 
-def _within(people: Counts, chances: Array, generator: np.random.Generator) -> list[Counts]:
-    if len(chances) == 1:
+def _within(people: Counts, probabilities: Array, generator: np.random.Generator) -> list[Counts]:
+    if len(probabilities) == 1:
         return [people]
-    first = generator.binomial(people, min(1.0, chances[0] / math.fsum(chances)))
-    return [first, *_within(people - first, chances[1:], generator)]
+    first = generator.binomial(people, min(1.0, probabilities[0] / math.fsum(probabilities)))
+    return [first, *_within(people - first, probabilities[1:], generator)]

@@ -17,16 +17,17 @@ CELL_KEYS = (
 )
 METHOD = (
     """Each person's number X has E|X|^k <= 1 and is otherwise unknown; the mean is asked for.
-    Every estimator cuts numbers off at a clip, chosen so that its risk is least for the worst law.
-    Locally each person then reports one or two bits through an exact table of integers; centrally
-    a trusted curator adds discrete Laplace noise to the clipped sum.""",
-    """For each cell the hardest law of two points is searched by exact risk, and whole populations
-    are drawn from it: report counts are multinomial, noise is discrete Laplace, nothing is
-    approximated. Counts are drawn in strata, which makes the Monte-Carlo error far smaller than
-    the repetitions suggest; the error is from the spread of 100 independent groups of strata.""",
-    """The bound is a formula that no law exceeds; the lower bound is one that no estimator at this
-    ε beats (Le Cam's two points, van Trees' inequality). Where the bound would exceed 1, answering
-    0 risks less: the clip is 0 and the risk 1.""",
+    Every estimator cuts numbers off at a clip, chosen so that its risk under the worst distribution
+    is least. Locally each person then reports one or two bits through an exact table of integers;
+    centrally a trusted curator adds discrete Laplace noise to the clipped sum.""",
+    """For each cell the two-point distribution with the largest exact risk is searched for, and
+    whole populations are drawn from it: report counts are multinomial, noise is discrete Laplace,
+    nothing is approximated. Counts are drawn in strata, which makes the Monte-Carlo error far
+    smaller than the repetitions suggest; the error comes from the spread of 100 independent groups
+    of strata.""",
+    """The bound is a formula that the risk under no distribution exceeds; the lower bound is one
+    that no estimator at this ε beats (Le Cam's two points, van Trees' inequality). Where the bound
+    would exceed 1, answering 0 risks less: the clip is 0 and the risk 1.""",
     """A slope is fitted from where the bound falls within 0.02 of its limit, or else over the three
     largest sizes. Its error adds up all Monte-Carlo errors, not in squares, and what the exact risk
     is still away from the limit there.""",
@@ -47,14 +48,14 @@ def make_report(_options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "risk",
                 f"Mean squared error of a mean against the number of people, at ε = {epsilon:g}: "
-                "points are measured on the hardest law, lines are bounds, powers are fitted. The "
-                "lower, the better.",
+                "points are measured under the hardest distribution, lines are bounds, powers are "
+                "fitted. The lower, the better.",
                 lambda: draw_risks(rows, fitted),
             ),
             Figure(
                 "worth",
                 "How many people, asked without privacy, would tell as much as the largest crowd "
-                "tells here, against ε. The higher, the better.",
+                "does here, against ε. The higher, the better.",
                 lambda: draw_worth(rows),
             ),
         ],
@@ -106,7 +107,7 @@ def _slope_sentence(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
     return (
         f"{agree} of {len(fitted)} fitted slopes are within three errors of theory and {above} of "
         f"{len(rows)} measured risks are above the lower bound; {best['estimator']} reports lower "
-        f"one bit's risk up to {gain:.1f} times (k = {best['moments']}, ε = "
+        f"the risk of one bit by a factor of up to {gain:.1f} (k = {best['moments']}, ε = "
         f"{number(best, 'epsilon'):g}, {number(best, 'users'):,.0f} people)."
     )
 

@@ -1,4 +1,4 @@
-"""Binomial counts in strata: the same law, and risks measured far more closely.
+"""Binomial counts in strata: the same distribution, and risks measured far more closely.
 
 Plain repetitions know a mean square to a relative √(2 / repetitions). Where the exact risk is
 within a hundredth of a percent of the lower bound, that would take 10^10 of them. So the count
@@ -7,9 +7,9 @@ g(v) = v^2 (3 - 2 v) is finer towards both ends; each stratum gives one uniform 
 point's quantile leads to counts with the stratum's width. Such a weighted sum is unbiased, whatever
 the function. Groups of strata are independent: their spread gives the Monte-Carlo error.
 
-Quantiles come from the whole table of chances, summed from the ratios of neighbours
+Quantiles come from the whole table of probabilities, summed from the ratios of neighbours
 P[k + 1] / P[k] = (n - k) / (k + 1) p / (1 - p), within 9 deviations (and 60 counts) of the mean:
-what lies beyond has a chance below 10^-18.
+what lies beyond has a probability below 10^-18.
 """
 
 from __future__ import annotations
@@ -45,14 +45,17 @@ def strata(groups: int, size: int, generator: np.random.Generator) -> Strata:
     return Strata(edges[:-1] + widths * generator.random((groups, size)), widths)
 
 
-def binomial_quantiles(people: int, chance: float, points: Array) -> Counts:
-    """The least count whose cumulative chance exceeds each point."""
-    mean, room = people * chance, DEVIATIONS * math.sqrt(people * chance * (1 - chance)) + COUNTS
+def binomial_quantiles(people: int, probability: float, points: Array) -> Counts:
+    """The least count whose cumulative probability exceeds each point."""
+    mean, room = (
+        people * probability,
+        DEVIATIONS * math.sqrt(people * probability * (1 - probability)) + COUNTS,
+    )
     first, last = max(0, math.floor(mean - room)), min(people, math.ceil(mean + room))
-    if chance in (0.0, 1.0):
+    if probability in (0.0, 1.0):
         return np.full(points.shape, round(mean), dtype=np.int64)
     counts = np.arange(first, last)
-    ratios = (people - counts) / (counts + 1.0) * (chance / (1 - chance))
+    ratios = (people - counts) / (counts + 1.0) * (probability / (1 - probability))
     logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
     cumulative = np.cumsum(np.exp(logs - logs.max()))
     found = np.searchsorted(cumulative, points * cumulative[-1], side="right")

@@ -1,8 +1,9 @@
-"""The hardest law for an estimator: where its exact risk is largest, among laws of two points.
+"""The two-point distribution that is hardest for an estimator: where its exact risk is largest.
 
-Candidates: 0 and a with chance a^-k, a = k t / (k - 1), which loses most by the cut; +1 and -1 with
-mean 0, whose spread is largest; and a search over all laws of two points c and a in P_k, made finer
-around the best. For a law with mean m, and means y and |y| and y^2 of the numbers cut off at t,
+Candidates: 0 and a with probability a^-k, a = k t / (k - 1), which loses most by the cut; +1 and -1
+with mean 0, whose spread is largest; and a search over all distributions in P_k on two points c and
+a, made finer around the best. For a distribution with mean m, and means y and |y| and y^2 of the
+numbers cut off at t,
 
     risk = (m - y)^2 + (s0 t^2 + s1 t |y| + s2 y^2 - y^2) / n + noise t^2      (see estimators.py)
 
@@ -23,53 +24,61 @@ Array = NDArray[np.float64]
 ZOOMS = 6
 SIZES = (17, 9, 5)  # of the grids: the high point, what it takes, the low point
 SHAPES = ((-1, 1, 1), (1, -1, 1), (1, 1, -1))
-AT_LEAST = 1 + 1e-9  # what the search must gain before the simpler law is left
+AT_LEAST = 1 + 1e-9  # what the search must gain before the simpler one is given up
 
 
 @dataclass(frozen=True)
 class TwoPoints:
-    """`high` with this chance, else `low`."""
+    """`high` with this probability, else `low`."""
 
     low: float
     high: float
-    chance: float
+    probability: float
 
     @property
     def mean(self) -> float:
-        return (1 - self.chance) * self.low + self.chance * self.high
+        return (1 - self.probability) * self.low + self.probability * self.high
 
 
 SIGNS = TwoPoints(-1.0, 1.0, 0.5)
 
 
-def exact_risk(estimator: Estimator, law: TwoPoints) -> float:
-    return float(_risks(estimator, *(np.array(x) for x in (law.low, law.high, law.chance))))
+def exact_risk(estimator: Estimator, distribution: TwoPoints) -> float:
+    return float(
+        _risks(
+            estimator,
+            *(np.array(x) for x in (distribution.low, distribution.high, distribution.probability)),
+        )
+    )
 
 
-def moment(law: TwoPoints, moments: float) -> float:
+def moment(distribution: TwoPoints, moments: float) -> float:
     """E|X|^k, which P_k bounds by 1; for P_inf the largest |X|."""
     if math.isinf(moments):
-        return max(abs(law.low), abs(law.high))
-    shares = (1 - law.chance, abs(law.low)), (law.chance, abs(law.high))
-    return math.fsum(chance * size**moments for chance, size in shares)
+        return max(abs(distribution.low), abs(distribution.high))
+    shares = (
+        (1 - distribution.probability, abs(distribution.low)),
+        (distribution.probability, abs(distribution.high)),
+    )
+    return math.fsum(probability * size**moments for probability, size in shares)
 
 
-def hardest_law(estimator: Estimator) -> TwoPoints:
+def hardest_distribution(estimator: Estimator) -> TwoPoints:
     if not estimator.clip:
         return TwoPoints(0.0, 1.0, 1.0)  # the estimate is 0: the largest mean is hardest
     if math.isinf(estimator.clip):
         return SIGNS  # nothing is cut: the largest spread is
 
-    def risk(law: TwoPoints) -> float:
-        return exact_risk(estimator, law)
+    def risk(distribution: TwoPoints) -> float:
+        return exact_risk(estimator, distribution)
 
-    named = max(_named_laws(estimator), key=risk)
+    named = max(_named_distributions(estimator), key=risk)
     found = (_search(estimator, span) for span in _places_of_the_high_point(estimator))
-    searched = max((_on_grid(estimator, law) for law in found), key=risk)
+    searched = max((_on_grid(estimator, distribution) for distribution in found), key=risk)
     return searched if risk(searched) > AT_LEAST * risk(named) else named
 
 
-def _named_laws(estimator: Estimator) -> list[TwoPoints]:
+def _named_distributions(estimator: Estimator) -> list[TwoPoints]:
     k = estimator.moments
     if math.isinf(k):
         return [SIGNS]
@@ -77,12 +86,12 @@ def _named_laws(estimator: Estimator) -> list[TwoPoints]:
     return [SIGNS, TwoPoints(0.0, far, far**-k)]
 
 
-def _risks(estimator: Estimator, low: Array, high: Array, chance: Array) -> Array:
+def _risks(estimator: Estimator, low: Array, high: Array, probability: Array) -> Array:
     t, (s0, s1, s2) = estimator.clip, estimator.second
     cut_low, cut_high = np.clip(low, -t, t), np.clip(high, -t, t)
 
     def mean(at_low: Array, at_high: Array) -> Array:
-        return (1 - chance) * at_low + chance * at_high
+        return (1 - probability) * at_low + probability * at_high
 
     bias = mean(low - cut_low, high - cut_high)
     spread = s2 * mean(cut_low**2, cut_high**2) - mean(cut_low, cut_high) ** 2
@@ -116,32 +125,36 @@ def _search(estimator: Estimator, places: tuple[float, float]) -> TwoPoints:
     for _ in range(ZOOMS):
         axes = [np.linspace(*span, size) for span, size in zip(spans, SIZES, strict=True)]
         point = [axis.reshape(shape) for axis, shape in zip(axes, SHAPES, strict=True)]
-        risks = _risks(estimator, *_laws(estimator.moments, *point))
+        risks = _risks(estimator, *_two_points(estimator.moments, *point))
         place = np.unravel_index(np.argmax(risks), risks.shape)
         best = [float(axis[i]) for axis, i in zip(axes, place, strict=True)]
         spans = [
             (max(low, at - (end - begin) / 4), min(high, at + (end - begin) / 4))
             for (low, high), at, (begin, end) in zip(whole, best, spans, strict=True)
         ]
-    low, high, chance = (float(x) for x in _laws(estimator.moments, *map(np.array, best)))
-    return TwoPoints(low, high, chance)
+    low, high, probability = (
+        float(x) for x in _two_points(estimator.moments, *map(np.array, best))
+    )
+    return TwoPoints(low, high, probability)
 
 
-def _laws(moments: float, log_high: Array, taken: Array, side: Array) -> tuple[Array, Array, Array]:
-    """Every law here has E|X|^k <= 1; in P_inf, both points lie in [-1, 1]."""
+def _two_points(
+    moments: float, log_high: Array, taken: Array, side: Array
+) -> tuple[Array, Array, Array]:
+    """Every distribution here has E|X|^k <= 1; in P_inf, both points lie in [-1, 1]."""
     high = np.exp(log_high)
     if math.isinf(moments):
         return np.broadcast_arrays(side, high, taken)  # type: ignore[return-value]  # three of them
-    chance = taken * high**-moments
-    left = np.maximum(0.0, 1 - chance * high**moments) / np.maximum(1 - chance, 1e-300)
+    probability = taken * high**-moments
+    left = np.maximum(0.0, 1 - probability * high**moments) / np.maximum(1 - probability, 1e-300)
     low = side * left ** (1 / moments)
-    return np.broadcast_arrays(np.where(chance < 1, low, 0.0), high, chance)  # type: ignore[return-value]  # three of them
+    return np.broadcast_arrays(np.where(probability < 1, low, 0.0), high, probability)  # type: ignore[return-value]  # three of them
 
 
-def _on_grid(estimator: Estimator, law: TwoPoints) -> TwoPoints:
-    """The central sum is of whole steps, so its law stands on them; toward 0, to stay in P_k."""
+def _on_grid(estimator: Estimator, distribution: TwoPoints) -> TwoPoints:
+    """The central sum is of whole steps, so both points stand on them: toward 0, to stay in P_k."""
     if estimator.name != "laplace":
-        return law
+        return distribution
     step = grid_step(estimator.clip)
-    low, high = (math.trunc(x / step) * step for x in (law.low, law.high))
-    return TwoPoints(low, high, law.chance)
+    low, high = (math.trunc(x / step) * step for x in (distribution.low, distribution.high))
+    return TwoPoints(low, high, distribution.probability)
