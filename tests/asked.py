@@ -13,7 +13,7 @@ closes = 2026-12-31
 round = "{period}"
 minimum_reports = 1
 """
-OPTIONS = 4
+OPTIONS = 11  # two bytes of a set, five bits of padding, and three options in a subset
 KINDS = {
     "bit": 'kind = "bit"',
     "number": 'kind = "number"\nlow = -1\nhigh = 3',
@@ -27,7 +27,7 @@ ANSWERS: dict[str, list[object]] = {  # the first is held by most people
 
 
 def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
-    """At its smallest sizes that are not degenerate: four options, five steps."""
+    """At sizes where nothing degenerates: eleven options, five steps."""
     named = mechanisms()[mechanism]
     grid = "grid = 5\n" if named.kind == "number" and len(named.sizes) > 1 else ""
     return (
