@@ -5,7 +5,7 @@ from datetime import date
 from deniable.shared.privacy.mechanisms import mechanisms
 from tests.survey_texts import bit, choice, number, survey_text
 
-OPTIONS = [chr(97 + n) for n in range(4)]
+OPTIONS = [chr(97 + n) for n in range(11)]  # two bytes of a set, five bits of padding, subsets of 3
 ANSWERS: dict[str, list[object]] = {  # the first is held by most people
     "bit": [True, False],
     "number": [-0.9, 2.25, 3, 0.1],
@@ -14,7 +14,7 @@ ANSWERS: dict[str, list[object]] = {  # the first is held by most people
 
 
 def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
-    """At its smallest sizes that are not degenerate: four options, five steps."""
+    """At sizes where nothing degenerates: eleven options, five steps."""
     named = mechanisms()[mechanism]
     if named.kind == "bit":
         return bit(name, epsilon)

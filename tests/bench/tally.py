@@ -1,4 +1,4 @@
-"""What one report costs the server between socket and disk: decode, validate, count."""
+"""What one report costs the server between socket and disk, and what its estimates cost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from deniable.server.estimation.shares import shares
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, parse_envelopes
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse
 from deniable.shared.survey.document import Survey, parse_toml
-from tests.bench.measure import Measurement, compare
+from tests.bench.measure import Measurement, compare, seconds
 from tests.survey_texts import bit, choice, number, survey_text
 
 REPORTS = 10_000
@@ -30,6 +33,15 @@ def measurements() -> Iterator[Measurement]:
             symbols,
             limit,
         )
+    yield estimates_of(65_536)
+
+
+def estimates_of(options: int) -> Measurement:
+    """Of a choice with as many options as there can be, whose counts are nearly all different."""
+    design = KRandomizedResponse(Epsilon("1"), options)
+    counts = np.random.default_rng(1).multinomial(10**12, np.full(options, 1 / options))
+    best = min(seconds(lambda: shares(counts, 10**12, design)) for _ in range(5))
+    return Measurement(f"the estimates of {options:,} options", best * 1e3, None, "ms", 50)
 
 
 def of(name: str, toml: str, symbols: int, limit: float) -> Measurement:

@@ -41,6 +41,13 @@ def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> No
 def test_the_public_names_are_these() -> None:
     import deniable.client
 
-    assert deniable.client.__all__ == ["Client", "Outcome", "Policy"]
+    assert deniable.client.__all__ == [
+        "Client",
+        "DeniableError",
+        "InvalidAnswer",
+        "InvalidPolicy",
+        "Outcome",
+        "Policy",
+    ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):
-        deniable.client.client2  # noqa: B018 - the lookup is the test
+        deniable.client.client2  # type: ignore[attr-defined]  # noqa: B018 - the lookup is the test

@@ -99,7 +99,7 @@ def test_a_list_that_came_meanwhile_is_not_fetched_again(
     with client._state.transaction() as db:
         seen = client._surveys.seen(db)
     assert client.answer("unheard-of").status == "no-survey"
-    found = client._surveys.find("app-health", TODAY.date(), seen)
+    found = client._surveys.find("app-health", TODAY.date(), seen, lambda _: None)
     assert isinstance(found, Found)
     assert found.id == survey
     assert len(script.gets) == 1

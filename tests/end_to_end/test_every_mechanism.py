@@ -19,6 +19,7 @@ from deniable.shared.envelope import Envelope, encode_report, json_envelope
 from deniable.shared.privacy import mechanisms as table
 from deniable.shared.privacy.certify import grid
 from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
@@ -61,7 +62,7 @@ def walk(name: str, here: World, folder: Path) -> None:
     assert (asked.mechanism.name, asked.kind) == (name, mechanisms()[name].kind)
     answer_on_a_device(here, published, folder)
     draw = random.Random(20261118).getrandbits
-    symbols = [asked.report(ANSWERS[asked.kind][0], draw) for _ in range(REPORTS)]
+    symbols = [asked.report(ANSWERS[asked.kind][0], draw)[0] for _ in range(REPORTS)]
     send_in_both_encodings(here, published, symbols)
     ((number, (reports, cells)),) = here.tallies(published).items()
     assert (number, reports) == (DECEMBER, REPORTS + 1)
@@ -107,6 +108,10 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
         for reports in ([wrong], [*payloads[:5], wrong]):
             refused = here.post(envelope(published, number, reports).pack(), headers=token)
             assert [each["code"] for each in refused.json["refused"]] == ["bad-payload"]
+        named = {"survey": published.id, "round": DECEMBER, "id": f"{number:032x}"}
+        named |= {"reports": [{asked.name: as_json(asked.mechanism, wrong)}]}
+        sent = here.post(json.dumps({"envelopes": [named]}).encode(), JSON, headers=token)
+        assert [each["code"] for each in sent.json["refused"]] == ["bad-payload"]
 
 
 def bad_payloads(name: str) -> list[bytes]:
@@ -115,6 +120,13 @@ def bad_payloads(name: str) -> list[bytes]:
     size, is_symbol = asked.mechanism.payload_size, asked.mechanism.encoding.is_symbol
     wrong = [n for n in range(256**size) if not is_symbol(n)]
     return [n.to_bytes(size, "little") for n in wrong[:3] + wrong[-3:]]
+
+
+def as_json(mechanism: Mechanism, payload: bytes) -> int | str:
+    """The JSON twin of bytes that are no symbol."""
+    number = int.from_bytes(payload, "little")
+    hexadecimal = isinstance(mechanism.encoding.to_json(0), str)
+    return payload.hex() if hexadecimal else number
 
 
 def envelope(published: PublishedSurvey, number: int, payloads: list[bytes]) -> Envelope:
@@ -181,6 +193,11 @@ def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
     assert study in SUMMARIES
     module = __import__(load(study).run.__module__, fromlist=["LOCAL"])
     assert {series.mechanism for series in module.LOCAL} == set(mechanisms(kind))
+
+
+def test_the_walk_meets_every_way_that_cells_hang_together() -> None:
+    walked = [parse_toml(survey([name])).questions[0].mechanism.joint for name in mechanisms()]
+    assert set(walked) == {MULTINOMIAL, INDEPENDENT, DEPENDENT}
 
 
 # A new entry needs its own file and its line, and nothing else

@@ -41,7 +41,9 @@ SURVEY = survey_text(
 
 def envelope(survey: Survey, identifier: str, number: int, crowd: Sequence[Person]) -> Envelope:
     draw = random.Random(number).getrandbits
-    reports = [encode_report(survey, survey.report(person.answers, draw)) for person in crowd]
+    reports = [
+        encode_report(survey, survey.report(person.answers, draw).symbols) for person in crowd
+    ]
     id_ = number.to_bytes(16, "little")
     return Envelope(identifier, number, id_, len(reports), b"".join(reports))
 

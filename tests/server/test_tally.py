@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from deniable.server.intake.commit import commit
 from deniable.server.intake.tally import FEW, ROWS, check, tally
+from deniable.server.store import SqliteStore, Upload
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.survey.document import Survey
-from tests.server.surveys import BIT, NUMBER, choice, expected_cells, mixed, survey, symbols
+from tests.server.surveys import (
+    BIT,
+    NUMBER,
+    choice,
+    envelope,
+    expected_cells,
+    mixed,
+    published,
+    survey,
+    symbols,
+)
 
 SURVEYS = {
     "bit": survey(BIT),
@@ -37,6 +51,12 @@ def test_counts_are_those_of_counting_one_by_one(shape: str, reports: int) -> No
     cells = tally(asked, payload(asked, reports), reports)
     assert cells.dtype == np.int64
     assert cells.tolist() == expected_cells(asked, range(reports))
+
+
+@pytest.mark.parametrize("reports", [255, 256, 257, 1_000])
+def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) -> None:
+    asked = SURVEYS["unary, full bytes"]
+    assert tally(asked, b"\xff\xff" * reports, reports).tolist() == [reports] * 16
 
 
 @pytest.mark.parametrize("shape", SURVEYS)
@@ -68,6 +88,50 @@ def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
         bad = good[:place] + bytes([good[place] | 0x80]) + good[place + 1 :]
         with pytest.raises(InvalidEnvelope, match="languages"):
             tally(asked, bad, 600)
+
+
+def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -> None:
+    """Every set of so many of 13 options, once; then one of them with an option more, or less."""
+    asked = survey(choice(13, "subset-selection"))
+    encoding = asked.questions[0].mechanism.encoding
+    sets = list(encoding.symbols())
+    size = sets[0].bit_count()
+    assert len(sets) == math.comb(13, size) > ROWS
+    sent = [encode_report(asked, [symbol]) for symbol in sets]
+    assert tally(asked, b"".join(sent), len(sent)).tolist() == [math.comb(12, size - 1)] * 13
+    for place in (0, ROWS - 1, ROWS, len(sets) - 1):
+        for other in (sets[place] & sets[place] - 1, sets[place] | ~sets[place] & sets[place] + 1):
+            assert other.bit_count() != size
+            wrong = [*sent[:place], encode_report(asked, [other]), *sent[place + 1 :]]
+            with pytest.raises(InvalidEnvelope, match="browser"):
+                tally(asked, b"".join(wrong), len(wrong))
+
+
+def test_a_commit_counts_what_admission_has_counted_and_what_it_has_not(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, mixed())
+        sent = [envelope(asked, number) for number in range(5)]
+        counted = [tally(asked.survey, each.payload, 1) for each in sent[:3]]
+        uploads = [
+            Upload(asked, each.round, each.id, 1, each.payload, cells)
+            for each, cells in zip(sent, [*counted, None, None], strict=True)
+        ]
+        with store.transaction() as transaction:
+            assert commit(transaction, uploads) == ["accepted"] * 5
+        (kept,) = store.tallies(asked.sequence)
+        assert (kept.reports, kept.cells.tolist()) == (5, expected_cells(asked.survey, range(5)))
+        unchanged = [expected_cells(asked.survey, [number]) for number in range(3)]
+        assert [cells.tolist() for cells in counted] == unchanged
+
+
+@pytest.mark.parametrize(("size", "reports"), [(0, 0), (5, 0), (0, 2), (9, 2), (11, 2), (10, 3)])
+def test_a_payload_is_as_long_as_its_reports(size: int, reports: int) -> None:
+    with pytest.raises(InvalidEnvelope, match=f"{reports} reports .* got {size}"):
+        check(
+            survey(BIT + choice(2**15 + 1) + choice(9, "unary", name="languages")),
+            bytes(size),
+            reports,
+        )
 
 
 def test_tallies_add() -> None:

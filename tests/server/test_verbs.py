@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sqlite3
 from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -73,6 +74,33 @@ def test_a_survey_s_whole_life(file: Path, data: Path) -> None:
     assert parse_document(document).owner == "Example Ltd, privacy@example.org"
     assert asked_json("survey", "close", identifier[:6], "--data", data)["state"] == "closed"
     assert "closed" in run("survey", "list", "--data", data).stdout
+
+
+def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: Path) -> None:
+    """Deployed apps answer by name: what changes for them is said, and wants a word."""
+    data, text = file.parent / "data", file.read_text()
+    assert run("survey", "publish", file, "--data", data).returncode == 0
+    again = run("survey", "publish", file, "--data", data, "--json")
+    assert "asked again" not in again.stdout  # the same bytes are the same survey
+    file.write_text(text.replace("How is the app doing?", "How is our app doing?"))
+    retitled = run("survey", "publish", file, "--data", data)
+    assert retitled.returncode == 0
+    assert "is asked again, and spends ε 2 once more" in retitled.stdout
+    file.write_text(text.replace('"crashed"', '"froze"').replace("high = 120", "high = 60"))
+    refused = run("survey", "publish", file, "--data", data)
+    assert refused.returncode == 3
+    for line in ("- crashed: no longer asked", "+ froze: asked anew", "~ minutes: high 120 → 60"):
+        assert line in refused.stderr
+    assert "--replace" in refused.stderr
+    assert run("survey", "publish", file, "--data", data, "--replace").returncode == 0
+
+
+def test_a_choice_without_an_option_for_the_others_is_remarked_upon(file: Path) -> None:
+    file.write_text(re.sub(r"^other = .*$", "", file.read_text(), flags=re.MULTILINE))
+    done = run("survey", "check", file, "--json")
+    assert any(
+        "name the option that takes the others" in w for w in json.loads(done.stdout)["warnings"]
+    )
 
 
 def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:

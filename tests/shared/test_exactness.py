@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from deniable.shared.errors import InvalidEpsilon
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
-from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.promises import lifetime_promise, odds_factor, percent, round_promise
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE, exp_interval, lie_units, within
 
@@ -63,6 +63,24 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
     assert interval.high - interval.low < interval.low >> (bits - 12)
 
 
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "bits", "ends"),
+    [
+        (0, 1, 4, (16, 17)),  # 16 + 0, and 1 for the rest
+        (3, 4, 0, (1, 4)),  # down 1 + 0 + 0, up 1 + 1 + 1 + 1: terms shrink by half from 3/2 on
+        (1, 2, 2, (6, 8)),  # down 4 + 2 + 0, up 4 + 2 + 1 + 1
+        (1, 2, 3, (13, 14)),  # 8 + 4 + 1, up 1 more
+        (3, 1, 0, (16, 25)),  # down 1 + 3 + 4 + 4 + 3 + 1, up 1 + 3 + 5 + 5 + 4 + 3 + 2 + 1 + 1
+    ],
+)
+def test_the_exponential_s_ends_are_those_found_by_hand(
+    numerator: int, denominator: int, bits: int, ends: tuple[int, int]
+) -> None:
+    """Term by term, rounded down and up, until one is at most a unit; the rest is less than it."""
+    interval = exp_interval(numerator, denominator, bits)
+    assert (interval.low, interval.high) == ends
+
+
 @given(billionths, st.integers(2, 65_536))
 def test_a_lie_is_the_next_unit_above_its_exact_chance(number: int, symbols: int) -> None:
     lie = lie_units(Epsilon(decimal_text(number)), symbols)
@@ -87,12 +105,54 @@ def test_odds_in_words_are_never_less_than_the_truth(number: int) -> None:
     assert exact * (1 - 1e-12) <= told <= exact * 1.1 + 0.1
 
 
+@pytest.mark.parametrize(
+    ("odds", "told"),
+    [
+        ("1.1", "1.1"),
+        ("1.1001", "1.2"),
+        ("9.8999", "9.9"),
+        ("9.9001", "10"),
+        ("98.999", "99"),
+        ("99.001", "100"),
+        ("100.01", "110"),
+        ("989.99", "990"),
+        ("12000.1", "13,000"),
+    ],
+)
+def test_odds_in_words_are_the_next_number_of_two_digits(odds: str, told: str) -> None:
+    with mpmath.workprec(100):
+        number = mpmath.log(mpmath.mpf(odds)) * BILLION
+        assert odds_factor(int(mpmath.floor(number))) == told
+
+
+def test_odds_are_told_up_to_thirty() -> None:
+    assert odds_factor(30 * BILLION) == "11,000,000,000,000"
+    assert odds_factor(30 * BILLION + 1) == "more than a trillion"
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        ("0.0000099", "under 0.001 %"),
+        ("0.00001", "0.001 %"),
+        ("0.123456", "12.3 %"),
+        ("0.999", "99.9 %"),
+        ("0.9990001", "over 99.9 %"),
+    ],
+)
+def test_a_probability_in_words_has_three_digits_and_is_never_certain(
+    share: str, told: str
+) -> None:
+    assert percent(math.ceil(Fraction(share) * ONE)) == told
+
+
 def test_promises_name_odds_and_epsilon() -> None:
     assert "by a factor of at most 7.4 (ε 2)" in round_promise(2 * BILLION)
-    assert "its 3 rounds changes them by a factor of at most 410 (ε 6)" in lifetime_promise(
-        2 * BILLION, 3
-    )
-    assert "more than a trillion" in lifetime_promise(2 * BILLION, 365)
+    told = [lifetime_promise(2 * BILLION, rounds) for rounds in (1, 2, 3, 365)]
+    assert "its one round changes them by a factor of at most 7.4 (ε 2)" in told[0]
+    assert "its 2 rounds changes them by a factor of at most 55 (ε 4)" in told[1]
+    assert "its 3 rounds changes them by a factor of at most 410 (ε 6)" in told[2]
+    assert "more than a trillion (ε 730)" in told[3]
 
 
 def test_the_kernel_is_asked_anew_each_time() -> None:

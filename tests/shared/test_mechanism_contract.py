@@ -17,8 +17,10 @@ from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
     RandomizedResponse,
+    SplitSign,
     SubsetSelection,
     Ternary,
+    Unary,
     mechanism,
     mechanisms,
     number_table,
@@ -29,7 +31,7 @@ from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.thresholds import ONE, exp_interval
 from tests.plausible import assert_implausible, assert_plausible
 from tests.shared.contract import exact_rows, named, small_mechanisms
 
@@ -164,6 +166,15 @@ def test_the_json_twin_gives_every_symbol_back_and_no_other(mechanism: Shape) ->
 ENCODINGS = [WholeNumber(2), WholeNumber(300), BitSet(3), BitSet(9), BitSet(9, 4), BitSet(8, 8)]
 
 
+@pytest.mark.parametrize(
+    ("cells", "number", "bits"),
+    [(2, 1, 1), (8, 1, 1), (9, 1, 2), (16, 1, 2), (17, 1, 3), (256, 1, 32), (257, 2, 33)],
+)
+def test_a_payload_has_no_byte_too_many(cells: int, number: int, bits: int) -> None:
+    assert (WholeNumber(cells).payload_size, BitSet(cells).payload_size) == (number, bits)
+    assert WholeNumber(65_536).payload_size == 2
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding) -> None:
     symbols = list(encoding.symbols())
@@ -235,24 +246,6 @@ def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> 
     assert len(sizes) == 3 * mechanism.answers
     assert len(set(sizes)) == 1
     assert sizes[0] % 8 == 0
-
-
-def test_numbers_between_two_grid_points_keep_their_mean() -> None:
-    """The coin between two grid points goes up with exactly the share of the way, in 2^-64."""
-    table = number_table(Epsilon("2"), 4, "local-laplace")
-    ups: list[int] = []
-
-    def draw(bits: int) -> int:
-        assert bits == 128
-        return ups[-1] << 64
-
-    third = ONE // 3
-    for coin, low_point in ((third - 1, False), (third + 1, True)):
-        ups.append(coin)
-        reported = table.randomize((1, 12), draw)  # a third of the way from point 0 to point 1
-        assert reported == table.randomize(
-            (0, 4) if low_point else (1, 4), lambda _: (ONE - 1) << 64
-        )
 
 
 def nearest(numerator: Fraction) -> int:
@@ -331,6 +324,23 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
             stated = mechanism.variance(1, float(answer == 0))
         assert stated == pytest.approx(spread, rel=1e-6)
+
+
+@every_mechanism
+def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
+    mechanism: Shape,
+) -> None:
+    """For designs whatever the shares, here all on one option; for tables by a fine search."""
+    foretold = 7 * mechanism.predicted_error(7) ** 2
+    if isinstance(mechanism, SupportDesign):
+        nobody, everybody = mechanism.variance(1, 0.0), mechanism.variance(1, 1.0)
+        total = everybody + (mechanism.options - 1) * nobody
+        assert foretold == pytest.approx(total / mechanism.options, rel=1e-9)
+    else:
+        places = 64 * mechanism.steps
+        searched = [mechanism.variance(1, place / places) for place in range(places + 1)]
+        assert max(searched) * (1 - 1e-9) <= foretold <= max(searched) * (1 + 1e-3)
+        assert 7 * mechanism.least_variance(7) == pytest.approx(min(searched), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
@@ -418,6 +428,26 @@ def test_taking_others_one_by_one_is_uniform_to_a_part_in_a_power_of_two() -> No
         assert 0 < max(holding) / min(holding) - 1 < Fraction(1, 2**120)
 
 
+@pytest.mark.parametrize("options", [3, 9, 8_192])
+def test_a_miss_makes_up_for_every_rounding_of_the_others(options: int) -> None:
+    """Before it is rounded itself: the ratio that is stated is e^ε exactly, slack and all."""
+    design = SubsetSelection(Epsilon("1"), options)
+    e = exp_interval(1, 1, 512)
+    (miss,) = design._miss(e)
+    held, missed = design.chosen * SLACK, (options - design.chosen) * (SLACK + 1)
+    ratio = Fraction((2**512 - miss.low) * missed, miss.low * held)
+    assert abs(ratio / Fraction(e.low, 2**512) - 1) < Fraction(1, 2**490)
+
+
+def test_the_finest_grid_is_taken_where_noise_is_rare() -> None:
+    """At ε 20 every step more has less variance; at ε 3 against all other grids."""
+    assert LocalLaplace.best_size(Epsilon("20")) == LocalLaplace.sizes[-1]
+    for text in ("3", "5"):
+        best = LocalLaplace.best_size(Epsilon(text))
+        errors = [LocalLaplace(Epsilon(text), m).worst_variance(1) for m in range(1, 40)]
+        assert errors[best - 1] == min(errors)
+
+
 @pytest.mark.parametrize("name", mechanisms())
 def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
     kind = mechanisms()[name].kind
@@ -426,41 +456,92 @@ def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
             mechanism(kind, Epsilon("1"), size, name)
 
 
-class Leaky(Ternary):
-    """A table whose first row does not sum to 2^64, though every ratio is small enough."""
+class Planted(Ternary):
+    """A table with these three rows."""
+
+    planted: tuple[tuple[int, ...], ...]
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
-        first, *others = super().rows
-        return (first[0] - 1, *first[1:]), *others
+        return self.planted
 
 
-class Impossible(Ternary):
-    """A table that never reports one of its symbols: as private as the others, and of no use."""
+def planted(least: int, total: int = ONE) -> Planted:
+    """Its smallest entries are `least`, and its last row sums to `total`."""
+    table, half = Planted(Epsilon("1")), ONE // 2
+    row = (least, half, half - least)
+    table.planted = row, row, (half + total - ONE, half - least, least)
+    return table
 
-    @property
-    def rows(self) -> tuple[tuple[int, ...], ...]:
-        return ((ONE // 2, ONE // 2, 0),) * 3
+
+def of_one_option(keep: int, lie: int) -> KRandomizedResponse:
+    design = KRandomizedResponse(Epsilon("1"), 5)
+    design.keep, design.lie = keep, lie
+    return design
+
+
+def of_bits(keep: int, lie: int) -> Unary:
+    design = Unary(Epsilon("1"), 5)
+    design.keep, design.lie = keep, lie
+    return design
+
+
+def of_sets(chosen: int, miss: int) -> SubsetSelection:
+    design = SubsetSelection(Epsilon("1"), 9)
+    design.chosen, design.miss = chosen, miss
+    return design
+
+
+HALF = ONE // 2
+
+
+@pytest.mark.parametrize(
+    ("whole", "broken"),
+    [
+        (planted(1), planted(0)),  # a symbol that is impossible
+        (planted(1), planted(1, total=ONE - 1)),
+        (planted(1), planted(1, total=ONE + 1)),
+        (of_one_option(ONE - 4, 1), of_one_option(ONE, 0)),
+        (of_one_option(4, HALF // 2 - 1), of_one_option(0, HALF // 2)),
+        (of_one_option(ONE - 4, 1), of_one_option(ONE - 3, 1)),
+        (of_one_option(ONE - 4, 1), of_one_option(ONE - 5, 1)),
+        (of_bits(HALF, 1), of_bits(HALF, 0)),
+        (of_bits(1, HALF), of_bits(0, HALF)),
+        (of_bits(ONE - 1, HALF), of_bits(ONE, HALF)),
+        (of_sets(3, 1), of_sets(3, 0)),
+        (of_sets(3, ONE - 1), of_sets(3, ONE)),
+        (of_sets(1, HALF), of_sets(0, HALF)),
+        (of_sets(8, HALF), of_sets(9, HALF)),
+    ],
+)
+def test_a_table_is_whole_with_one_unit_everywhere_and_not_without_it(
+    whole: Shape, broken: Shape
+) -> None:
+    assert whole.is_whole()
+    assert not broken.is_whole()
 
 
 def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
-    """Rows that do not sum to one, a symbol that is impossible, a lie too many: each alone."""
+    """Rows that do not sum to one, and a lie too many: each alone."""
     assert certify(Ternary(Epsilon("1"))).holds
-    for planted in (Leaky, Impossible):
-        assert not planted(Epsilon("1")).is_whole()
-    assert not certify(Leaky(Epsilon("1"))).holds
+    short = Planted(Epsilon("1"))
+    (keep, *lies), *others = Ternary(Epsilon("1")).rows
+    short.planted = (keep - 1, *lies), *others
+    assert short.is_private()
+    assert not certify(short).holds
     lie_too_many = KRandomizedResponse(Epsilon("1"), 5)
     lie_too_many.lie += 1
     assert not certify(lie_too_many).holds
-    never_misses = SubsetSelection(Epsilon("1"), 9)
-    never_misses.miss = 0
-    assert not never_misses.is_whole()
 
 
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
     mechanism = RandomizedResponse(Epsilon("1"))
     assert mechanism.leverage == pytest.approx(1.58198, rel=1e-5)
     assert number_table(Epsilon("1")).leverage == pytest.approx(1.58198, rel=1e-5)
+    e = math.e
+    ternary, split = Ternary(Epsilon("1")), SplitSign(Epsilon("1"))
+    assert ternary.leverage == pytest.approx((1 + (e + 2) / (e - 1)) / 2, rel=1e-9)
+    assert split.leverage == pytest.approx((1 + 2 * e / (e - 1)) / 2, rel=1e-9)
     assert math.isclose(KRandomizedResponse(Epsilon("1"), 256).leverage, 149.4, rel_tol=1e-3)
 
 

@@ -98,6 +98,15 @@ def test_a_bad_payload_refuses_its_envelope(vector: dict[str, str], survey: Surv
     assert caught.value.code == "bad-payload"
 
 
+@pytest.mark.parametrize("number", [0, 2**32 - 1])
+def test_the_first_and_the_last_round_are_the_same_in_both_encodings(number: int) -> None:
+    made = Envelope("ab" * 32, number, bytes(16), 1, b"\1")
+    assert parse_envelopes(made.pack()) == [made]
+    twin = {"survey": made.survey, "round": number, "id": "00" * 16, "reports": [{"q": 1}]}
+    (read,) = parse_json_envelopes(json.dumps({"envelopes": [twin]}).encode())
+    assert (read.survey, read.round, read.id) == (made.survey, number, made.id)
+
+
 def test_every_truncation_of_a_valid_message_is_refused() -> None:
     message = bytes.fromhex(ENVELOPES["good"][0]["binary"])
     for length in range(len(message)):

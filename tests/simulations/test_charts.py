@@ -21,6 +21,7 @@ from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.survey import study
 from deniable.simulations.studies.survey.cell import people_needed
 from deniable.simulations.studies.survey.figures import attack_figure, interval_figure
+from deniable.simulations.studies.survey.people import people_of
 
 Z = NormalDist().inv_cdf(0.975)
 LOCAL = Series("local", "one", "one of local", look(0))
@@ -37,7 +38,8 @@ def row(series: Series, people: int, exact: float) -> Row:
 
 def survey_row(label: str, truth: float, **more: str | float) -> Row:
     return {
-        "question": "browser", "label": label, "kind": "choice", "people": 1_000, "truth": truth,
+        "question": "browser", "label": label, "kind": "choice", "statistic": "share",
+        "people": 1_000, "truth": truth,
         "low": truth - 0.1, "high": truth + 0.3, "half_width": 0.2, "covered": 0.95,
         "trusted": 0.01, "needed": 5_000, "span": 1.0, **more,
     }  # fmt: skip
@@ -143,7 +145,7 @@ def test_people_beyond_ten_billion_are_not_searched_for(within: float, needed: b
     """A bit at ε 1 takes about (1.96 / within)^2 e / (e - 1)^2 people: 3.5e8, and 3.5e12."""
     document: Mapping[str, object] = json.loads('{"name": "a", "kind": "bit", "epsilon": "1"}')
     question = parse_question(Reader("question", dict(document)))
-    found = people_needed(question, [[0, 0.9], [1, 0.1]], 0, within)
+    found = people_needed(question, people_of(question, [[0, 0.9], [1, 0.1]]), 0, within)
     assert (found is not None) == needed
     if found is not None:
         mechanism = RandomizedResponse(Epsilon("1"))

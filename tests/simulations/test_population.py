@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,9 @@ def client_tallies(survey: Survey) -> list[int]:
         for question in survey.questions
     }
     reports = [
-        encode_report(survey, survey.report(dict(zip(everyone, answers, strict=True)), draw))
+        encode_report(
+            survey, survey.report(dict(zip(everyone, answers, strict=True)), draw).symbols
+        )
         for answers in zip(*everyone.values(), strict=True)
     ]
     return [int(count) for count in server_tally(survey, b"".join(reports), len(reports))]
@@ -82,21 +85,27 @@ def held_by(question: Question) -> NDArray[np.int64]:
     """People by answer, or by point of the grid."""
     held = held_by_people(question)
     if isinstance(question, Number):
-        places = [float(Fraction(*question.read(answer))) for answer, _ in held]
+        places = [float(Fraction(*placed(question, answer))) for answer, _ in held]
         counts = [count for _, count in held]
         points = on_grid(places, counts, question.mechanism.steps, 1, generator(5))
         return np.asarray(points[0])
     people = np.zeros(question.mechanism.answers, dtype=np.int64)
     for answer, count in held:
-        people[question.read(answer)] += count
+        people[placed(question, answer)] += count
     return people
+
+
+def placed(question: Question, answer: object) -> Any:  # Any: as each kind places it
+    found = question.place(answer)
+    assert found is not None
+    return found
 
 
 def expected_rates(survey: Survey) -> list[float]:
     """The stated probability of each cell, over these people."""
     return [
         sum(
-            count * cell_rate(question.mechanism, question.read(answer), cell)
+            count * cell_rate(question.mechanism, placed(question, answer), cell)
             for answer, count in held_by_people(question)
         )
         / N

@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     from deniable.client.client import Client
     from deniable.client.outcome import Outcome
     from deniable.client.policy import Policy
+    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPolicy
 
-__all__ = ["Client", "Outcome", "Policy"]
+__all__ = ["Client", "DeniableError", "InvalidAnswer", "InvalidPolicy", "Outcome", "Policy"]
 
+if not TYPE_CHECKING:  # else every name would seem to be there
+    ERRORS = ("DeniableError", "InvalidAnswer", "InvalidPolicy")
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    value: object = getattr(import_module(f"{__name__}.{name.lower()}"), name)
-    globals()[name] = value
-    return value
+        place = "deniable.shared.errors" if name in ERRORS else f"{__name__}.{name.lower()}"
+        value = getattr(import_module(place), name)
+        globals()[name] = value
+        return value

@@ -6,8 +6,10 @@ spends it twice. The answers are held by the caller and by this call, and nowher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
+from functools import partial
+from typing import TYPE_CHECKING
 
 from deniable.client.consent import NOT_GIVEN, Consent, overruled
 from deniable.client.net.surveys import Found, Seen, Surveys
@@ -19,6 +21,9 @@ from deniable.client.state.history import HistoryEntry, reported
 from deniable.client.state.ledger import read_ledger, write_charge
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
+
+if TYPE_CHECKING:
+    from deniable.shared.survey.document import Report, Survey
 
 
 class Answering:
@@ -35,40 +40,41 @@ class Answering:
         self._consent, self._now, self._draw = consent, now, draw
 
     def answer(self, wanted: str, answers: Mapping[str, object]) -> Outcome:
+        """Until the noise is drawn, nothing here depends on a value."""
         today = self._now().astimezone(UTC).date()
         seen = self._seen()
         if isinstance(seen, Outcome):
             return seen
-        found = self._surveys.find(wanted, today, seen)
+        found = self._surveys.find(wanted, today, seen, partial(self._obstacle, frozenset(answers)))
         if isinstance(found, Outcome):
             return found
-        if refusal := self._refusal(found):
-            return refusal
-        found.survey.check_answers(answers)
         round_ = found.survey.round_of(today)
         charged = self._charge(found, round_)
         if isinstance(charged, Outcome):
             return charged
-        symbols = [each.report(answers[each.name], self._draw) for each in found.survey.questions]
-        return self._queue(found, round_, today, charged, symbols)
+        report = found.survey.report(answers, self._draw)
+        return self._queue(found, round_, today, charged, report)
 
     def _seen(self) -> Seen | Outcome:
         """The list of surveys on disk, unless nothing may be asked at all."""
+        if self._consent.unkept:
+            return Outcome("unavailable", f"consent could not be stored: {self._consent.unkept}")
         if not self._state.begun:
             return overruled() or Outcome("no-consent", NOT_GIVEN)
         with self._state.transaction() as db:
             outbox.delete_expired(db, self._now())  # whether or not anything may be asked
             return self._consent.obstacle(db) or self._surveys.seen(db)
 
-    def _refusal(self, found: Found) -> Outcome | None:
-        asked, cap = found.survey.round_billionths, self._policy.round_cap
-        if asked <= cap:
-            return None
-        detail = (
-            f"survey {found.survey.name!r} asks for ε {decimal_text(asked)} in one round, "
-            f"and the app allows {decimal_text(cap)}"
-        )
-        return Outcome("refused", detail, found.id)
+    def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
+        """Why a survey is not answered, from names, kinds and caps alone."""
+        asked, cap = survey.round_billionths, self._policy.round_cap
+        if asked > cap:
+            return (
+                f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, "
+                f"and the app allows {decimal_text(cap)}"
+            )
+        kinds = {question.name: question.kind for question in survey.questions}
+        return survey.unasked(names) or self._policy.mismatch(kinds)
 
     def _charge(self, found: Found, round_: int) -> bytes | Outcome:
         """The survey's key, once the round is paid for and that is on disk."""
@@ -88,18 +94,17 @@ class Answering:
         self._state.marker.note(charges)
         return key
 
-    def _queue(
-        self, found: Found, round_: int, today: date, key: bytes, symbols: Sequence[int]
-    ) -> Outcome:
+    def _queue(self, found: Found, round_: int, today: date, key: bytes, report: Report) -> Outcome:
         from deniable.shared.envelope import Envelope, encode_report, envelope_id
 
         survey = found.survey
-        payload = encode_report(survey, symbols)
+        payload = encode_report(survey, report.symbols)
         envelope = Envelope(found.id, round_, envelope_id(key, found.id, round_), 1, payload)
-        said = reported(survey.questions, symbols)
+        said = reported(survey.questions, report.symbols)
         entry = HistoryEntry(found.id, survey.name, round_, today.isoformat(), said)
         with self._state.transaction() as db:
             if not self._consent.is_given(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NOT_GIVEN, found.id, round_)
             outbox.put(db, envelope, survey.taken_until(round_), entry)
-        return Outcome("queued", "a report is on disk and will be sent", found.id, round_)
+        detail = "a report is on disk and will be sent"
+        return Outcome("queued", detail, found.id, round_, report.unfit)

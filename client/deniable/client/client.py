@@ -19,7 +19,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
 from deniable.client.state.connection import State, StateBusy
-from deniable.shared.errors import InvalidPolicy, StoreUnusable
+from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
@@ -33,9 +33,9 @@ def utc_now() -> datetime:
 class Client:
     """One install of an app. Make one in each process; threads may share it, forks too.
 
-    No method raises for what a network or a disk does. A mistake in the app's own code raises:
-    InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for an answer that the
-    survey does not ask for.
+    No method raises for what a network, a disk, a server or a survey does. A mistake in the app's
+    own code raises: InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for a
+    name that the policy does not declare.
     """
 
     def __init__(
@@ -56,17 +56,33 @@ class Client:
         checked_address(server)
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
+        self._policy = policy
         self._surveys = Surveys(self._state, policy, carrier, self._consent, now, monotonic)
         self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
         self._uploader = Uploader(self._state, carrier, self._consent, now, monotonic)
         self._resume()
 
+    @property
+    def consented(self) -> bool | None:
+        """Whether the person agreed, or refused; None if nobody has asked: only then ask."""
+        if self._consent.withdrawn or not self._state.begun:
+            return False if self._consent.withdrawn else None
+        try:
+            with self._state.transaction() as db:
+                return self._consent.recorded(db)
+        except StoreUnusable:
+            return None
+
     def consent(self, given: bool) -> bool:
         """Remember that the person agrees, or withdraw. Returns whether it is on disk.
 
         Until consent is given, nothing is stored, fetched or sent. Withdrawing deletes what was not
-        sent yet; even if the disk fails, this object makes and sends no further report.
+        sent yet; even if the disk fails, this object makes and sends no further report. Ask while
+        `consented` is None: consent that is given at each start overrides a withdrawal.
         """
+        if not isinstance(given, bool):
+            raise TypeError(f"consent is True or False, got {type(given).__name__}")
+        self._consent.unkept = ""
         if not given:
             self._consent.withdrawn = True
         if not given and not self._state.begun:
@@ -76,7 +92,8 @@ class Client:
                 write_consent(db, given)
                 if not given:
                     outbox.withdraw_all(db)
-        except StoreUnusable:
+        except StoreUnusable as error:
+            self._consent.unkept = str(error) if given else ""
             return False
         self._consent.withdrawn = not given
         return True
@@ -85,9 +102,14 @@ class Client:
         """Randomize the answers to a survey, by its name or id, and queue the report.
 
         Call it for everyone, whatever the answers are: whether anyone is asked must not depend on
-        what is true. Waits at most 2 s for the network, and only if no fresh list is on disk.
-        Raises InvalidAnswer, before anything is spent, for answers that were not asked for.
+        what is true. Every value is answered at the same charge: one that does not fit, None too,
+        goes to the option that takes the others, or is drawn at random (`Outcome.unfit`).
+        Waits at most 2 s for the network, and only if no fresh list is on disk. Raises nothing but
+        InvalidAnswer, for a name that the app's own policy does not declare.
         """
+        if (name := self._policy.undeclared(answers)) is not None:
+            answers.clear()  # a traceback shows this frame
+            raise InvalidAnswer(name)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:

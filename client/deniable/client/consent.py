@@ -18,9 +18,16 @@ class Consent:
 
     def __init__(self) -> None:
         self.withdrawn = False  # from this object: that holds even where the disk fails
+        self.unkept = ""  # why consent that was given could not be stored
 
     def is_given(self, db: Transaction) -> bool:
-        return not self.withdrawn and read_setting(db, "consent") == "yes"
+        return self.recorded(db) is True
+
+    def recorded(self, db: Transaction) -> bool | None:
+        """What the person has said; None if nobody has asked."""
+        if self.withdrawn:
+            return False
+        return {"yes": True, "no": False}.get(read_setting(db, "consent") or "")
 
     def obstacle(self, db: Transaction) -> Outcome | None:
         """Why nothing may be stored, fetched or sent now."""

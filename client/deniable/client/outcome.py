@@ -1,6 +1,6 @@
 """What became of one call of `answer`: a word for programs and a sentence for people."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal[
@@ -33,3 +33,6 @@ class Outcome:
     detail: str
     survey: str | None = None  # id of the survey that was meant, where one was found
     round: int | None = None
+    # Questions whose answer did not fit, so that a random one went its way. Only here, and not in
+    # a log line: it says something about the answer.
+    unfit: tuple[str, ...] = field(default=(), repr=False, compare=False)

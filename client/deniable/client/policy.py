@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
 
+KINDS = ("bit", "number", "choice")
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -25,6 +26,9 @@ class Policy:
     max_epsilon               the most that this install ever spends, over all surveys and rounds
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
+    questions                 what the app answers, by name, and of which kind each is: "bit",
+                              "number" or "choice". A survey that asks for one of them as another
+                              kind is refused before any value is looked at
     surveys                   ids, if the app answers only those surveys: the only protection
                               against a server that shows different people different surveys
     """
@@ -34,12 +38,15 @@ class Policy:
     max_epsilon: str = "6"
     max_epsilon_per_question: str | None = None
     surveys: Collection[str] | None = None
+    questions: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", _hex_texts("keys", self.keys, "deniable keys show FILE"))
         if self.surveys is not None:
             pinned = _hex_texts("surveys", self.surveys, "deniable survey list")
             object.__setattr__(self, "surveys", pinned)
+        if self.questions is not None:
+            object.__setattr__(self, "questions", _kinds(self.questions))
         _ = self.round_cap, self.total_cap, self.question_cap  # refuse mistakes here, not later
 
     @cached_property
@@ -61,11 +68,38 @@ class Policy:
         """Whether the policy's pins leave room for this survey id."""
         return self.surveys is None or survey in self.surveys
 
+    def undeclared(self, names: Collection[str]) -> str | None:
+        """The first of these names that the app has not declared, if it has declared any."""
+        return next(
+            (n for n in names if self.questions is not None and n not in self.questions), None
+        )
+
+    def mismatch(self, kinds: Mapping[str, str]) -> str | None:
+        """Why questions of these kinds, by name, are not those that the app has declared."""
+        for name, kind in kinds.items():
+            declared = kind if self.questions is None else self.questions.get(name)
+            if declared != kind:
+                says = f"declares a {declared}" if declared else "does not declare it"
+                return f"question {name!r} is asked as a {kind}, and the app {says}"
+        return None
+
     @cached_property
     def fingerprint(self) -> str:
         """Changes with what is trusted: a list judged by one policy is none for another."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
+
+
+def _kinds(questions: Mapping[str, str]) -> Mapping[str, str]:
+    if not questions or not hasattr(questions, "items"):
+        raise InvalidPolicy(
+            'questions: name what the app answers, like questions={"crashed": "bit"}; '
+            f"each is one of {', '.join(KINDS)}"
+        )
+    for name, kind in questions.items():
+        if kind not in KINDS:
+            raise InvalidPolicy(f"questions: {name!r} is one of {', '.join(KINDS)}; got {kind!r}")
+    return {str(name): str(kind) for name, kind in questions.items()}
 
 
 def _cap(name: str, text: object) -> int:

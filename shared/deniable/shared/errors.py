@@ -4,7 +4,7 @@
     ├── InvalidEpsilon      an ε that is not an exact decimal above 0 and at most 20   (ValueError)
     ├── InvalidSurvey       a survey document that nobody should answer                (ValueError)
     ├── InvalidPolicy       a policy that an app cannot have meant                     (ValueError)
-    ├── InvalidAnswer       an answer that the survey does not ask for                 (ValueError)
+    ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
     ├── InvalidEnvelope     bytes that are not envelopes, or an envelope not taken     (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
     ├── WrongUse            a command called with what it cannot use: exit code 2
@@ -38,10 +38,13 @@ class InvalidPolicy(DeniableError, ValueError):
 
 
 class InvalidAnswer(DeniableError, ValueError):
-    """An answer that does not fit its question. Never carries the answer itself."""
+    """An answer to a question that the app's policy does not declare. Never carries the answer."""
 
-    def __init__(self, question: str, problem: str) -> None:
-        super().__init__(f"question {question!r}: {problem}; nothing was recorded")
+    def __init__(self, question: str) -> None:
+        super().__init__(
+            f"question {question!r} is not declared in Policy(questions={{...}}), so nothing was "
+            "recorded; declare it there, or correct its name"
+        )
         self.question = question
 
 

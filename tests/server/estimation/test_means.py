@@ -61,6 +61,31 @@ def test_a_mean_is_in_the_units_of_its_question() -> None:
     assert estimate.standard_error == pytest.approx(50 / math.sqrt(1000), rel=1e-3)
 
 
+def test_the_standard_error_is_that_of_the_values_and_at_least_that_of_the_noise() -> None:
+    """In units of a range of 100: of 30 and 70 reports; of a single one, and of two alike."""
+    table = Ternary(Epsilon("1"))
+    question = Number("degrees", table, -40, 60)
+    reach = float(table.values[-1] - table.values[0]) / 2 * 100
+    (mixed,) = estimates(question, np.array([30, 0, 70]), 100)
+    assert mixed.standard_error == pytest.approx(reach * math.sqrt(0.21 / 100), rel=1e-12)
+    least = min(table.variance(1, place) for place in (0, 0.5, 1)) * 100**2
+    for counts in ([1, 0, 0], [0, 2, 0]):
+        (alike,) = estimates(question, np.array(counts), sum(counts))
+        assert alike.standard_error == pytest.approx(math.sqrt(least / sum(counts)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "consistent"), [([9, 1], -40.0), ([1, 9], 60.0), ([5, 5], 10.0)]
+)
+def test_the_possible_mean_is_the_nearest_in_the_range(
+    counts: list[int], consistent: float
+) -> None:
+    question = Number("degrees", OneBitMean(Epsilon("0.5")), -40, 60)
+    (estimate,) = estimates(question, np.array(counts), 10)
+    assert estimate.consistent == consistent
+    assert (estimate.estimate < -40, estimate.estimate > 60) == (consistent < 0, consistent > 10)
+
+
 @pytest.mark.parametrize("counts", [[0, 0], [0, 1], [3, 0], [30, 70], [5_000, 5_000]])
 def test_with_two_symbols_the_interval_is_clopper_pearson_exactly(counts: list[int]) -> None:
     exact = limits(np.array(counts[1:]), sum(counts), 0.95)

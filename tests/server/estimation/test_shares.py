@@ -43,6 +43,24 @@ def test_an_estimate_is_not_clipped_and_its_possible_version_stands_beside_it() 
     assert (estimate.reports, estimate.confidence) == (1000, 0.95)
 
 
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("reports", [1, 2, 1_000])
+def test_the_standard_error_is_binomial_at_the_nearest_possible_share(
+    design: SupportDesign, reports: int
+) -> None:
+    """No report of an option, or all of them, or half: rates q and p, or the rate that is seen."""
+    keep, lie = design.keep / ONE, design.lie / ONE
+    found = shares(np.array([0, reports]), reports, design)
+    for error, rate in zip(found.standard_error, (lie, keep), strict=True):
+        expected = math.sqrt(rate * (1 - rate) / reports) / (keep - lie)
+        assert error == pytest.approx(expected, rel=1e-12)
+    middle = round(reports * (lie + keep) / 2)
+    (error,) = shares(np.array([middle]), reports, design).standard_error
+    rate = min(max(middle / reports, lie), keep)
+    expected = math.sqrt(rate * (1 - rate) / reports) / (keep - lie)
+    assert error == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_bit_counts_those_who_say_yes() -> None:
     question = Bit("crashed", RandomizedResponse(Epsilon("2")))
     (low,), (high,) = (estimates(question, np.array(cells), 100) for cells in ([80, 20], [20, 80]))

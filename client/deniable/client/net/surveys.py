@@ -49,6 +49,9 @@ class Seen:
     fetches: int
 
 
+Obstacle = Callable[["Survey"], str | None]  # why the app cannot answer a survey
+
+
 class Surveys(ForkAware):
     def __init__(
         self,
@@ -74,19 +77,20 @@ class Surveys(ForkAware):
         fetches = self._fetches  # before the list is read, or a fetch in between would be missed
         return Seen(kept_list(db, self._policy.fingerprint), fetches)
 
-    def find(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
-        """The newest open survey of this name, or the one of this id; else why there is none.
+    def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
+        """The newest open survey of this name that has no obstacle, or the one of this id; else
+        why there is none.
 
         If the list that the caller has seen on disk does not do, a new one is fetched.
         """
         self.same_process()
-        choice, fresh = self._choose(seen.kept, wanted, today)
+        choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
             return choice
         if self._fetch(seen):
             with self._state.transaction() as db:
                 seen = self.seen(db)
-            choice, fresh = self._choose(seen.kept, wanted, today)
+            choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
@@ -99,12 +103,18 @@ class Surveys(ForkAware):
 
     # Choosing
 
-    def _choose(self, kept: KeptList, wanted: str, today: date) -> tuple[Found | Outcome, bool]:
+    def _choose(
+        self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
+    ) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
         meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
-        return self._newest(meant, wanted, today), kept.is_fresh(self._now(), FRESH_SECONDS)
+        return self._newest(meant, wanted, today, obstacle), kept.is_fresh(
+            self._now(), FRESH_SECONDS
+        )
 
-    def _newest(self, meant: list[ListedSurvey], wanted: str, today: date) -> Found | Outcome:
+    def _newest(
+        self, meant: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
+    ) -> Found | Outcome:
         if not meant:
             return Outcome(
                 "no-survey", f"the server lists no survey with the name or id {wanted!r}"
@@ -117,9 +127,14 @@ class Surveys(ForkAware):
                 meant[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
-        entry, survey = max(answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position))
-        if answerable:
+        fitting = [(e, s) for e, s in answerable if obstacle(s) is None]
+        entry, survey = max(
+            fitting or answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position)
+        )
+        if fitting:
             return Found(entry.id, survey)
+        if answerable:
+            return Outcome("refused", obstacle(survey) or "", entry.id)
         closed = (
             "was closed by its owner"
             if entry.state != "open"

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
-from deniable.shared.errors import WrongUse
+from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
@@ -30,6 +31,11 @@ def arguments(parser: ArgumentParser) -> None:
     publish = actions.add_parser("publish", help="sign a survey and publish it")
     publish.add_argument(
         "--key", metavar="FILE", help="the signing key (else one in the data folder)"
+    )
+    publish.add_argument(
+        "--replace",
+        action="store_true",
+        help="also where other questions are open under the same name",
     )
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
@@ -90,16 +96,21 @@ def _publish(chosen: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.store import create_store
     from deniable.server.surveys.catalogue import Catalogue
+    from deniable.server.surveys.replacing import asked_again, replaced
     from deniable.shared.survey.document import render_document
     from deniable.shared.survey.signing import public_hex, sign
 
     survey = _read(chosen.file)
     document = render_document(survey)
     with create_store(chosen.data) as store:
+        catalogue = Catalogue(store)
+        earlier = replaced(catalogue.surveys(), survey, document)
+        if earlier and not chosen.replace:
+            _refuse_other_questions(earlier, survey)
         key = _signing_key(chosen)
         store.enrol_key(public_hex(key))
-        published = Catalogue(store).publish(document, sign(document, key), public_hex(key))
-    found = warnings(survey, _today())
+        published = catalogue.publish(document, sign(document, key), public_hex(key))
+    found = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
     if chosen.json:
         identity = {"id": published.id, "key": published.key, "state": published.state}
         print(json.dumps(facts(survey) | identity | {"warnings": found}, ensure_ascii=False))
@@ -108,6 +119,19 @@ def _publish(chosen: Namespace) -> int:
     _warn(found)
     print(f"published as {published.id}\nsigned by the key {published.key}")
     return 0
+
+
+def _refuse_other_questions(earlier: PublishedSurvey, survey: Survey) -> None:
+    """A deployed app answers by name and with the questions it knows."""
+    from deniable.server.surveys.replacing import asked_again, differences
+
+    if changes := differences(earlier.survey, survey):
+        raise Refused(
+            f"other questions are open under the name {survey.name!r}:\n"
+            + "\n".join(changes)
+            + f"\n{asked_again(earlier, survey)}.\nApps that know only the old questions go on "
+            "with the old survey while it is open. Publish with --replace, or under another name."
+        )
 
 
 def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:

@@ -72,6 +72,8 @@ def _counts(question: Question, columns: Bytes) -> Cells:
 
 
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
+    if columns.shape[1] > 2:
+        return _one_by_one(encoding, columns)
     if encoding.cells <= FEW:
         counts = _few(np.ascontiguousarray(columns), encoding.cells)
     elif columns.shape[1] == 1:

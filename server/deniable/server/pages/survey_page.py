@@ -74,8 +74,9 @@ class QuestionView:
         return repr(self.question.example)
 
     @property
-    def leverage(self) -> str:
-        return f"{self.about.leverage:,.1f}"
+    def forgery(self) -> str:
+        words = self.question.mechanism.forgery()
+        return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)

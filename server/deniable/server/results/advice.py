@@ -87,7 +87,9 @@ def warnings(survey: Survey, today: date) -> list[str]:
 
 
 def _of_question(question: Question) -> list[str]:
-    mechanism, found = question.mechanism, []
+    mechanism, found = question.mechanism, list[str]()
+    if question.remark:
+        found.append(f"{question.name}: {question.remark}")
     if question.epsilon.billionths >= HIGH_EPSILON:
         found.append(
             f"{question.name}: ε {question.epsilon} changes the odds by a factor of up to "
@@ -95,10 +97,7 @@ def _of_question(question: Question) -> list[str]:
             "most ask with 0.5 to 2"
         )
     if mechanism.leverage > HIGH_LEVERAGE:
-        found.append(
-            f"{question.name}: one forged report can be worth {mechanism.leverage:.1f} honest "
-            f"answers; {_less_leverage(question)}"
-        )
+        found.append(f"{question.name}: {mechanism.forgery()}; {_less_leverage(question)}")
     if Z95 * mechanism.predicted_error(CROWDS[1]) > WIDE:
         found.append(
             f"{question.name}: even {CROWDS[1]:,} people give only "

@@ -39,7 +39,7 @@ epsilon = "1"
 name = "browser"
 kind = "choice"
 options = ["firefox", "chrome", "safari", "edge", "other"]
-other = "other"                   # takes whatever is not listed; leave it out to refuse that
+other = "other"                   # takes whatever is not listed
 epsilon = "0.5"
 """
 

@@ -35,6 +35,15 @@ class Encoding(ABC):
     def symbols(self) -> Iterator[int]:
         """All of them: for proofs by enumeration, at small sizes."""
 
+    @property
+    @abstractmethod
+    def most_cells(self) -> int:
+        """In how many cells one report can count."""
+
+    @abstractmethod
+    def symbol_in(self, cell: int) -> int:
+        """A symbol that counts in this cell, and in no more others than it must."""
+
     @abstractmethod
     def cells_of(self, symbol: int) -> Iterator[int]:
         """The cells that a report of this symbol counts in, ascending."""
@@ -61,6 +70,13 @@ class WholeNumber(Encoding):
 
     def symbols(self) -> Iterator[int]:
         return iter(range(self.cells))
+
+    @property
+    def most_cells(self) -> int:
+        return 1
+
+    def symbol_in(self, cell: int) -> int:
+        return cell
 
     def cells_of(self, symbol: int) -> Iterator[int]:
         yield symbol
@@ -91,6 +107,14 @@ class BitSet(Encoding):
 
     def symbols(self) -> Iterator[int]:
         return filter(self.is_symbol, range(self.limit))
+
+    @property
+    def most_cells(self) -> int:
+        return self.cells if self.weight is None else self.weight
+
+    def symbol_in(self, cell: int) -> int:
+        """With the bits that follow it, as far as the weight wants others."""
+        return sum(1 << (cell + n) % self.cells for n in range(self.weight or 1))
 
     def cells_of(self, symbol: int) -> Iterator[int]:
         return (bit for bit in range(self.cells) if symbol >> bit & 1)

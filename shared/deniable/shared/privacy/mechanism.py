@@ -4,7 +4,7 @@ One object says everything, so that nobody asks for its class or name: client, s
 proof and tests read the same one. The table `mechanisms/__init__.py` lists them.
 
 Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number.
-Probabilities are whole multiples of 2^-64, or follow from such by exact arithmetic.
+Probabilities follow by exact arithmetic from integers in units of 2^-64.
 """
 
 from __future__ import annotations
@@ -98,7 +98,15 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def leverage(self) -> float:
-        """How many honest answers one forged report can be worth."""
+        """How many honest answers one forged report can be worth, in each cell it counts in."""
+
+    def forgery(self) -> str:
+        """The leverage in words."""
+        most = self.encoding.most_cells
+        each = f", for each of up to {most:,} options" if most > 1 else ""
+        return (
+            f"one forged report can be worth as much as {self.leverage:,.1f} honest answers{each}"
+        )
 
     @abstractmethod
     def explain(self, symbol: int) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.periods import PERIODS, Period
@@ -27,6 +27,14 @@ MOST_QUESTIONS = 100
 MOST_ROUNDS = 10_000
 MOST_DOCUMENT_BYTES = 4 * 2**20
 EARLY = timedelta(hours=1)  # clocks differ: a round's reports are taken this long before it
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """What one install reports of one survey in one round; made on the device."""
+
+    symbols: tuple[int, ...]
+    unfit: tuple[str, ...]  # questions whose answer did not fit: for the app, never for the server
 
 
 @dataclass(frozen=True)
@@ -108,24 +116,27 @@ class Survey:
         """Until when it does: the round's end and the survey's grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
-    def report(self, answers: Mapping[str, object], draw: Draw) -> tuple[int, ...]:
-        """One symbol for each question, from all the true answers at once."""
-        self.check_answers(answers)
-        return tuple(question.report(answers[question.name], draw) for question in self.questions)
+    def unasked(self, names: Collection[str]) -> str | None:
+        """Why answers with these names are none to this survey; their values do not matter."""
+        asked = [question.name for question in self.questions]
+        if missing := [name for name in asked if name not in names]:
+            return (
+                f"survey {self.name!r} is answered whole, and the answer to "
+                f"{', '.join(missing)} is missing"
+            )
+        if more := [name for name in names if name not in asked]:
+            return (
+                f"survey {self.name!r} asks for {', '.join(asked)}, and not for {', '.join(more)}"
+            )
+        return None
 
-    def check_answers(self, answers: Mapping[str, object]) -> None:
-        """Refuse answers that are not exactly those asked for, before anything is charged."""
-        names = [question.name for question in self.questions]
-        for name in answers:
-            if name not in names:
-                raise InvalidAnswer(name, f"survey {self.name!r} asks only for {', '.join(names)}")
-        for question in self.questions:
-            if question.name not in answers:
-                raise InvalidAnswer(
-                    question.name,
-                    f"its answer is missing; a survey is answered whole, here {', '.join(names)}",
-                )
-            question.read(answers[question.name])
+    def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
+        """One symbol for each question, from all the true answers at once."""
+        pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
+        return Report(
+            tuple(symbol for _, symbol, _ in pairs),
+            tuple(name for name, _, fits in pairs if not fits),
+        )
 
 
 def parse_toml(text: str) -> Survey:

@@ -76,7 +76,8 @@ def play_devices(published: Published, people: Sequence[Person], folder: Path, d
 def _post(session: requests.Session, published: Published, group: Sequence[Person]) -> None:
     survey = published.survey
     payload = b"".join(
-        encode_report(survey, survey.report(person.answers, kernel_draw)) for person in group
+        encode_report(survey, survey.report(person.answers, kernel_draw).symbols)
+        for person in group
     )
     envelope = Envelope(published.id, survey.first_round, os.urandom(16), len(group), payload)
     answer = session.post(

@@ -54,9 +54,9 @@ def fixed(
         case NumberTable():
             counts = _table(_rows(mechanism), held, repetitions, generator)
         case SupportDesign() if mechanism.joint == MULTINOMIAL:
-            counts = _one_option(mechanism, held[0], repetitions, generator)
+            counts = _one_option(mechanism, held, repetitions, generator)
         case SupportDesign():
-            counts = _supports(mechanism, held[0], (repetitions, len(held[0])), generator)
+            counts = _supports(mechanism, held, (repetitions, held.shape[1]), generator)
         case _:
             assert_never(mechanism)
     return Tallies(counts, reports, _exactness(mechanism))
@@ -105,11 +105,11 @@ def _one_option(
 ) -> NDArray[np.int64]:
     """A report is the answer with probability p - q, and otherwise any option, the answer among
     them."""
-    options = len(held)
+    options = held.shape[1]
     stay = (mechanism.keep - mechanism.lie) / ONE
     counts = generator.binomial(held, stay, (repetitions, options))
     counts += generator.multinomial(
-        int(held.sum()) - counts.sum(axis=1), np.full(options, 1 / options)
+        held.sum(axis=1) - counts.sum(axis=1), np.full(options, 1 / options)
     )
     return counts
 

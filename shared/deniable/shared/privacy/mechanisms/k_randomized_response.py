@@ -32,8 +32,7 @@ class KRandomizedResponse(OneOption):
         self.keep = ONE - self.lie * (options - 1)
 
     def randomize(self, answer: int, draw: Draw) -> int:
+        """The same operations for a lie and for the truth."""
         roll = draw(64)
-        if roll < self.keep:
-            return answer
-        other = (roll - self.keep) // self.lie  # 0 .. options - 2, each exactly `lie` wide
-        return other + (other >= answer)
+        other = abs(roll - self.keep) // self.lie  # of a lie: 0 .. options - 2, each `lie` wide
+        return (other + (other >= answer), answer)[roll < self.keep]

@@ -64,7 +64,8 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """One pass over all the others, whatever the answer and the outcome."""
+        """One pass over all the others, whatever the answer and the outcome. Once nothing more is
+        needed its products are smaller: how the noise fell shows in its time by a sixth at most."""
         others = self.options - 1
         roll = draw(64 + 8 * FINE_BYTES * others)
         keep = (roll & ONE - 1) < self.keep
@@ -117,8 +118,6 @@ def best_subset(epsilon: Epsilon, options: int) -> int:
     k / (e^ε + 1), compared exactly."""
     e = exp_interval(*epsilon.ratio, PRECISION)
     below = max(1, (options << PRECISION) // (e.high + (1 << PRECISION)))
-    if below + 1 >= options:
-        return below
 
     def spread(d: int, end: int) -> int:
         """(d e^ε + k - d)^2 from an end of the interval, times what the other side lacks."""

@@ -47,9 +47,9 @@ class SupportDesign(Mechanism):
         return option in self.cells_of(symbol)
 
     def variance(self, reports: int, share: float) -> float:
-        p, q = self.keep / ONE, self.lie / ONE
-        spread = share * p * (1 - p) + (1 - share) * q * (1 - q)
-        return spread / (reports * (p - q) ** 2)
+        true, false = (units * (ONE - units) / ONE**2 for units in (self.keep, self.lie))
+        spread = share * true + (1 - share) * false
+        return spread / (reports * ((self.keep - self.lie) / ONE) ** 2)
 
     def predicted_error(self, reports: int) -> float:
         """At shares that are all alike, which is the root mean square error for any shares."""
@@ -57,6 +57,7 @@ class SupportDesign(Mechanism):
 
     @property
     def leverage(self) -> float:
+        """For each option that the report supports."""
         return (ONE - self.lie) / (self.keep - self.lie)
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here

@@ -1,7 +1,8 @@
 """What every kind of question is: how an answer is read, and how its results are shown.
 
 One object says everything, so that pages, commands, estimators and the simulator need not ask which
-kind it is. Whatever is wrong with an answer, the error names the question and never the answer.
+kind it is. Every value is answered: one that does not fit is placed anywhere, uniformly, and goes
+the same way as all others, so that neither a report nor its absence tells what it was.
 """
 
 from __future__ import annotations
@@ -44,11 +45,19 @@ class BaseQuestion(ABC):
     # Answers
 
     @abstractmethod
-    def read(self, answer: object) -> Any:  # Any: what its mechanism randomizes
-        """The answer as its mechanism takes it; InvalidAnswer if it is none."""
+    def place(self, answer: object) -> Any | None:  # Any: what its mechanism randomizes
+        """The answer as its mechanism takes it; None if it does not fit."""
 
-    def report(self, answer: object, draw: Draw) -> int:
-        return self.mechanism.randomize(self.read(answer), draw)
+    def report(self, answer: object, draw: Draw) -> tuple[int, bool]:
+        """The symbol to report, and whether the answer fits: that is for the app, and nobody else.
+        Where an answer that does not fit goes is drawn for every answer."""
+        try:
+            placed = self.place(answer)
+        except Exception:  # noqa: BLE001 # whatever a value's own methods do, it goes the same way
+            placed = None
+        anywhere = self.mechanism.answer_at(draw(64) * self.mechanism.answers >> 64)
+        fits = placed is not None
+        return self.mechanism.randomize((anywhere, placed)[fits], draw), fits
 
     @abstractmethod
     def answer_of(self, text: str) -> object:
@@ -67,6 +76,11 @@ class BaseQuestion(ABC):
     @abstractmethod
     def describe(self, symbol: int) -> str:
         """What a report says, for a person."""
+
+    @property
+    def remark(self) -> str | None:
+        """What its author may not have meant."""
+        return None
 
     # Results
 
@@ -94,6 +108,11 @@ class BaseQuestion(ABC):
     def axis(self) -> tuple[float, float]:
         """What a chart shows at least."""
         return self.range
+
+
+def plain(answer: object) -> object:
+    """A scalar of numpy's as Python's own; anything else as it is."""
+    return answer.item() if type(answer).__module__ == "numpy" else answer  # type: ignore[attr-defined]  # a scalar has it, and what has not does not fit
 
 
 def mechanism_name(reader: Reader, kind: str) -> str | None:

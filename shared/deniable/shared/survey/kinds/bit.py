@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidAnswer
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name, plain
 from deniable.shared.survey.reader import Reader
 
 TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -29,10 +28,10 @@ class Bit(BaseQuestion):
     def fields(self) -> dict[str, Any]:
         return {}
 
-    def read(self, answer: object) -> int:
-        if not isinstance(answer, int) or answer not in (0, 1):
-            raise InvalidAnswer(self.name, "answer it with True or False")
-        return int(answer)
+    def place(self, answer: object) -> int | None:
+        """True and False, 1 and 0, also numpy's."""
+        value = plain(answer)
+        return int(value) if isinstance(value, int) and value in (0, 1) else None
 
     def answer_of(self, text: str) -> bool:
         if text.lower() not in TEXTS:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import sizes, support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
@@ -43,6 +43,15 @@ class Choice(BaseQuestion):
         return f"one of {len(self.options):,} options"
 
     @property
+    def remark(self) -> str | None:
+        if self.other is None:
+            return (
+                "an answer that is none of its options is reported as a random one of them; "
+                'name the option that takes the others: other = "..."'
+            )
+        return None
+
+    @property
     def example(self) -> str:
         return self.options[0]
 
@@ -54,15 +63,14 @@ class Choice(BaseQuestion):
     def _numbers(self) -> dict[str, int]:
         return {option: number for number, option in enumerate(self.options)}
 
-    def read(self, answer: object) -> int:
-        if not isinstance(answer, str):
-            raise InvalidAnswer(self.name, "answer it with the text of one of its options")
-        number = self._numbers.get(
-            answer, None if self.other is None else self._numbers[self.other]
-        )
-        if number is None:
-            raise InvalidAnswer(self.name, f"that is none of its {len(self.options)} options")
-        return number
+    def place(self, answer: object) -> int | None:
+        """What is not listed is the option that takes the others, if there is one."""
+        listed = self._numbers.get(answer) if isinstance(answer, str) else None
+        return self._other if listed is None else listed
+
+    @cached_property
+    def _other(self) -> int | None:
+        return None if self.other is None else self._numbers[self.other]
 
     def answer_of(self, text: str) -> str:
         return text

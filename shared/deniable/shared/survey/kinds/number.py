@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidAnswer, InvalidSurvey
+from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, number_table, sizes
 from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name, plain
 from deniable.shared.survey.reader import Reader
 
 LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
@@ -46,17 +46,13 @@ class Number(BaseQuestion):
     def range(self) -> tuple[float, float]:
         return self.low, self.high
 
-    def read(self, answer: object) -> tuple[int, int]:
-        """Where in the range an answer lies, as an exact ratio of two integers; clamped to it."""
-        if not isinstance(answer, (int, float)) or isinstance(answer, bool):
-            raise InvalidAnswer(self.name, "answer it with a number")
-        if answer != answer:
-            raise InvalidAnswer(self.name, "not-a-number is not an answer")
-        if answer <= self.low:
-            return 0, 1
-        if answer >= self.high:
-            return 1, 1
-        numerator, denominator = answer.as_integer_ratio()
+    def place(self, answer: object) -> tuple[int, int] | None:
+        """Where in the range an answer lies, as an exact ratio of two integers; clamped to it.
+        Whole numbers, floats, decimals and fractions, also numpy's; not-a-number is none."""
+        value: Any = plain(answer)  # Any: several types of numbers, told by what they can
+        if isinstance(value, bool) or not hasattr(value, "as_integer_ratio") or value != value:
+            return None
+        numerator, denominator = min(max(value, self.low), self.high).as_integer_ratio()
         low, over_low, span, over_span = self._ratios
         return (numerator * over_low - low * denominator) * over_span, denominator * over_low * span
 

@@ -16,14 +16,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import assert_never
 
-from deniable.shared.errors import InvalidAnswer, WrongUse
+from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
 from deniable.simulations.frame.withheld import Withheld, digest
+from deniable.simulations.studies.survey.people import Population
 
-Population = list[list[float]]
-YES, NO = {"1", "true", "yes"}, {"0", "false", "no"}
+ASSUMED = {"bit": "10 % say yes", "number": "all in the middle", "choice": "options alike"}
+YES = 0.1
 
 
 def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
@@ -56,15 +58,7 @@ def from_options(
     told_shares, told_means = (_pairs(texts) for texts in (shares, means))
     populations = {}
     for question in survey.questions:
-        if isinstance(question, Number):
-            populations[question.name] = _everybody_at(
-                question, told_means.pop(question.name, None)
-            )
-        elif isinstance(question, Bit):
-            yes = told_shares.pop(question.name, 0.1)
-            populations[question.name] = [[0, 1 - yes], [1, yes]]
-        else:
-            populations[question.name] = _options(question, told_shares)
+        populations[question.name] = _told(question, told_shares, told_means)
     if unknown := [*told_shares, *told_means]:
         raise WrongUse(
             f"{unknown[0]!r} fits no question: --share is for bits and choices (crashed=0.03, "
@@ -73,12 +67,24 @@ def from_options(
     return populations
 
 
+def _told(question: Question, shares: dict[str, float], means: dict[str, float]) -> Population:
+    match question:
+        case Number():
+            return _everybody_at(question, means.pop(question.name, None))
+        case Bit():
+            yes = shares.pop(question.name, YES)
+            return [[0, 1 - yes], [1, yes]]
+        case Choice():
+            return _options(question, shares)
+        case _:
+            assert_never(question)
+
+
 def assumed(survey: Survey, told: Sequence[str]) -> str:
     """A sentence about what nobody said."""
     named = {text.split("=")[0].split(".")[0] for text in told}
     missing = [q for q in survey.questions if q.name not in named]
-    words = {"bit": "10 % say yes", "number": "all in the middle", "choice": "options alike"}
-    said = "; ".join(f"{q.name}: {words[q.kind]}" for q in missing)
+    said = "; ".join(f"{q.name}: {ASSUMED[q.kind]}" for q in missing)
     return f"Assumed, as nothing was said: {said}." if missing else ""
 
 
@@ -87,7 +93,7 @@ def _column(question: Question, texts: list[str], path: Path) -> Population:
     for line, text in enumerate(texts, start=2):
         try:
             counts[_place(question, text.strip())] += 1
-        except (InvalidAnswer, ValueError):
+        except ValueError:
             raise WrongUse(
                 f"{path}, line {line}: what stands under {question.name!r} is no answer to a "
                 f"{question.kind} question"
@@ -96,13 +102,11 @@ def _column(question: Question, texts: list[str], path: Path) -> Population:
 
 
 def _place(question: Question, text: str) -> float:
-    if isinstance(question, Number):
-        return float(Fraction(*question.read(float(text))))
-    if isinstance(question, Choice):
-        return question.read(text)
-    if text.lower() not in YES | NO:
+    """ValueError if the text is no answer."""
+    placed = question.place(question.answer_of(text))
+    if placed is None:
         raise ValueError
-    return int(text.lower() in YES)
+    return placed if isinstance(placed, int) else float(Fraction(*placed))
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, float]:

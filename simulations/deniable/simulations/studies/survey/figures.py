@@ -16,9 +16,9 @@ MOST_LINES = len(LOOKS)
 
 
 def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
-    """Bits and choices share one scale; each number has its own."""
-    shares = [row for row in rows if row["kind"] != "number"]
-    panels = ([shares] if shares else []) + [[row] for row in rows if row["kind"] == "number"]
+    """Shares have one scale; each mean has its own."""
+    shares = [row for row in rows if row["statistic"] == "share"]
+    panels = ([shares] if shares else []) + [[row] for row in rows if row["statistic"] == "mean"]
     heights = [len(panel) + 0.9 for panel in panels]
     figure = new_figure(height=1.1 + 0.42 * sum(heights))
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
@@ -32,7 +32,7 @@ def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
 
 
 def _intervals(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
-    scale = 1 if rows[0]["kind"] == "number" else 100
+    scale = 1 if rows[0]["statistic"] == "mean" else 100
     truth, trusted, low, high = (
         np.array([scale * number(row, key) for row in rows])
         for key in ("truth", "trusted", "low", "high")

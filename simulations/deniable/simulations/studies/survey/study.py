@@ -1,12 +1,13 @@
 """`deniable simulate survey FILE`: intervals, coverage, people needed, and what forgers can do.
 
 The JSON form: `options` and `cells`, one for each question, label, number of people and forged
-share: `question`, `label`, `kind`, `mechanism`, `epsilon`, `people` (reports in all), `forged`,
-`repetitions`, `truth`, `low`, `high`, `half_width` (means over the repetitions), `covered` (how
-often the 95 % interval holds the truth) with its Monte-Carlo error `covered_error`, `trusted` (95 %
-half width of a trusted server at the same ε), `needed` (people for ± `--within`, null if beyond ten
-billion, or under attack), `leverage`, `target` (1 for what forgers push), `shift_exact`,
-`shift_measured`, `shift_error`. Numbers are in the question's units, all else in shares of 1.
+share: `question`, `label`, `kind`, `statistic`, `mechanism`, `epsilon`, `people` (reports in all),
+`forged`, `repetitions`, `truth`, `low`, `high`, `half_width` (means over the repetitions),
+`covered` (how often the 95 % interval holds the truth) with its Monte-Carlo error `covered_error`,
+`trusted` (95 % half width of a trusted server at the same ε), `needed` (people for ± `--within`,
+null if beyond ten billion, or under attack), `leverage`, `target` (1 for what forgers push),
+`shift_exact`, `shift_measured`, `shift_error`. Means are in the question's units, all else in
+shares of 1.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def _name(row: Row) -> str:
 
 def _amount(row: Row, key: str) -> str:
     """In points for shares, in the question's own units for numbers."""
-    if row["kind"] == "number":
+    if row["statistic"] == "mean":
         return comparison.figure(number(row, key))
     return f"{comparison.figure(100 * number(row, key))} points"
 

@@ -1,0 +1,51 @@
+"""What publishing a survey under a name that is in use changes for the apps that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deniable.server.store import PublishedSurvey
+from deniable.shared.survey.document import Survey, survey_id
+from deniable.shared.survey.questions import Question, question_document
+
+
+def replaced(
+    published: Sequence[PublishedSurvey], survey: Survey, document: bytes
+) -> PublishedSurvey | None:
+    """The open survey of the same name that apps answer now, if it is another one."""
+    named = [each for each in published if each.name == survey.name and not each.closed]
+    newest = max(named, key=lambda each: (each.survey.opens, each.sequence), default=None)
+    return None if newest is None or newest.id == survey_id(document) else newest
+
+
+def differences(before: Survey, after: Survey) -> list[str]:
+    """Question by question, a line each; nothing where the questions are the same."""
+    old, new = ({each.name: each for each in survey.questions} for survey in (before, after))
+    gone = [f"- {name}: no longer asked" for name in old if name not in new]
+    more = [f"+ {name}: asked anew" for name in new if name not in old]
+    kept = {name: _change(old[name], new[name]) for name in new if name in old}
+    changed = [f"~ {name}: {words}" for name, words in kept.items() if words]
+    return gone + more + changed
+
+
+def asked_again(before: PublishedSurvey, after: Survey) -> str:
+    """What the people spend who have answered already."""
+    return (
+        f"{before.name} is published already ({before.id[:12]}): whoever answered it in this round "
+        f"is asked again, and spends ε {after.round_epsilon} once more"
+    )
+
+
+def _change(old: Question, new: Question) -> str:
+    before, after = question_document(old), question_document(new)
+    keys = [key for key in {**before, **after} if key != "integers"]
+    return ", ".join(
+        f"{key} {_short(before.get(key))} → {_short(after.get(key))}"
+        for key in keys
+        if before.get(key) != after.get(key)
+    )
+
+
+def _short(value: Any) -> str:  # Any: JSON
+    return f"{len(value)} of them" if isinstance(value, list) else str(value)

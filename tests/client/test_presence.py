@@ -1,0 +1,231 @@
+"""Around a report there is nothing to read: what is sent, charged and kept is the same for any two
+values, and only names and declared kinds lead to a refusal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from deniable.client import Client, Policy
+from deniable.client.net.transport import Reply, Unreachable
+from deniable.client.outcome import Outcome
+from deniable.client.state.connection import DATABASE
+from deniable.shared.errors import InvalidPolicy
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.document import survey_id
+from deniable.shared.survey.signing import public_hex, sign
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, KEY, MEMORY, QUESTIONS, TODAY, Script, bit, document
+
+KINDS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
+COUNTED = ("charges", "outbox", "history", "survey_keys")
+
+
+class Raising:
+    """A value that says what it is, and raises at whatever else it is asked."""
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError("looked at")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("compared")
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("judged")
+
+
+anything = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.decimals(),
+    st.fractions(),
+    st.text(max_size=20),
+    st.binary(max_size=5),
+    st.lists(st.integers(), max_size=2),
+    st.complex_numbers(),
+    st.sampled_from([np.bool_(True), np.float64("nan"), np.int64(3), Raising(), object()]),
+    st.sampled_from(["firefox", "safari", 0, 120, 34.5, Decimal("sNaN"), Fraction(1, 3)]),
+)
+
+
+class Listing:
+    """A server with one survey that takes no envelope; it remembers what it was asked."""
+
+    def __init__(self, published: bytes) -> None:
+        entry = {"id": survey_id(published), "document": published.decode(), "state": "open"}
+        entry |= {"signature": sign(published, KEY), "key": public_hex(KEY)}
+        self.listed = json.dumps({"surveys": [entry]}).encode()
+        self.asked: list[tuple[str, str, int]] = []
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        self.asked.append((method, path, len(body or b"")))
+        if method == "POST":
+            raise Unreachable("nobody there")
+        return Reply(200, self.listed)
+
+
+PUBLISHED = document()
+
+
+def transcript(values: dict[str, object]) -> tuple[object, ...]:
+    """Everything that anyone but the app could see of one answer, but for the report itself."""
+    bits: list[int] = []
+
+    def draw(wanted: int) -> int:
+        bits.append(wanted)
+        return kernel_draw(wanted)
+
+    with TemporaryDirectory(dir=MEMORY) as folder:
+        carrier = Listing(PUBLISHED)
+        policy = Policy(keys=[public_hex(KEY)], questions=KINDS)
+        client = Client(
+            "https://stats.example.org",
+            policy=policy,
+            state=folder,
+            now=lambda: TODAY,
+            draw=draw,
+            transport=carrier,
+        )
+        client.consent(True)
+        outcome = client.answer("app-health", **values)
+        client._uploader.stop(30)
+        assert client.flush(0) == 1
+        client._uploader.stop(30)
+        client._state.close()
+        kept = rows(Path(folder))
+        gets = [asked for asked in carrier.asked if asked[0] == "GET"]
+        sizes = {asked[2] for asked in carrier.asked if asked[0] == "POST"}
+    return repr(outcome), bits, kept, gets, sizes <= {len(kept_envelope(kept))}
+
+
+def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The tables, without what is random in every report: key, id, payload, and what it says."""
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
+    tables["survey_keys"] = [(row[0], len(row[1]), row[2]) for row in tables["survey_keys"]]
+    tables["outbox"] = [
+        tuple(len(value) if isinstance(value, bytes) else value for value in row)
+        for row in tables["outbox"]
+    ]
+    tables["history"] = [
+        tuple(value for value in row if not (isinstance(value, str) and value.startswith("[{")))
+        for row in tables["history"]
+    ]
+    return tables
+
+
+def kept_envelope(kept: dict[str, list[tuple[object, ...]]]) -> range:
+    ((*_, size, _until),) = [row[:5] for row in kept["outbox"]]
+    assert isinstance(size, int)
+    return range(size)
+
+
+FITTING = transcript(ANSWERS)
+
+
+@settings(max_examples=60, deadline=None)
+@example(dict.fromkeys(KINDS, Raising()))
+@example(dict.fromkeys(KINDS, Decimal("sNaN")))
+@given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
+def test_any_values_leave_the_same_transcript(values: dict[str, object]) -> None:
+    """Status, charge, sizes, requests, randomness and records, for whatever is answered."""
+    assert transcript(values) == FITTING
+
+
+def test_a_guess_in_the_options_learns_nothing_from_whether_an_answer_comes(
+    script: Script, client_of: MakeClient
+) -> None:
+    """The holder of a signing key asks for one guess after another."""
+    policy = Policy(keys=[public_hex(KEY)], questions={"browser": "choice"}, max_epsilon="2")
+    client = client_of(policy=policy)
+    seen = set()
+    for guess in ("firefox", "chrome", "safari", "lynx"):
+        question = (
+            f'[[question]]\nname = "browser"\nkind = "choice"\noptions = ["{guess}", "zzz"]\n'
+            'epsilon = "0.000001"\n'
+        )
+        script.publish(document(f"guess-{guess}", questions=question))
+        outcome = client.answer(f"guess-{guess}", browser="firefox")
+        seen.add((outcome.status, outcome.detail))
+        assert outcome.unfit == (() if guess == "firefox" else ("browser",))
+        assert "unfit" not in repr(outcome)
+    assert seen == {("queued", "a report is on disk and will be sent")}
+
+
+def test_a_question_of_another_kind_is_refused_before_a_value_is_looked_at(
+    script: Script, client_of: MakeClient
+) -> None:
+    policy = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"})
+    script.publish(
+        document(questions=bit("crashed", "1").replace('"bit"', '"number"\nlow = 0\nhigh = 9'))
+    )
+    outcome = client_of(policy=policy).answer("app-health", crashed=Raising())
+    assert outcome.status == "refused"
+    assert "asked as a number, and the app declares a bit" in outcome.detail
+
+
+def test_one_more_question_under_the_same_name_crashes_no_deployed_app(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """The newest open survey whose questions fit the call is answered; without one, none."""
+    old = script.publish(document())
+    client = client_of()
+    newer = document(opens="2026-12-02", questions=QUESTIONS + bit("froze", "0.1"))
+    script.publish(newer)
+    assert client.answer("app-health", **ANSWERS).survey == old
+    script.surveys.pop(0)
+    client = client_of(state=tmp_path / "elsewhere")
+    outcome = client.answer("app-health", **ANSWERS)
+    assert outcome.status == "refused"
+    assert "the answer to froze is missing" in outcome.detail
+
+
+@pytest.mark.parametrize("questions", [{}, {"crashed": "yes-no"}, ["crashed"], {"crashed": None}])
+def test_a_declaration_that_makes_no_sense_is_refused(questions: Any) -> None:
+    with pytest.raises(InvalidPolicy, match="is one of bit, number, choice"):
+        Policy(keys=[public_hex(KEY)], questions=questions)
+
+
+@pytest.mark.parametrize("given", ["no", 1, None, np.bool_(True)])
+def test_only_true_and_false_are_consent(client_of: MakeClient, given: Any) -> None:
+    client = client_of(consent=False)
+    with pytest.raises(TypeError, match="consent is True or False"):
+        client.consent(given)
+    assert client.consented is None
+
+
+def test_what_was_said_can_be_asked_so_that_nobody_overrides_a_withdrawal(
+    client_of: MakeClient,
+) -> None:
+    client = client_of(consent=False)
+    said = [client.consented]
+    for answer in (True, False):
+        client.consent(answer)
+        said += [client.consented, client_of(consent=False).consented]
+    assert said == [None, True, True, False, False]
+
+
+def test_consent_that_cannot_be_stored_is_no_refusal(client_of: MakeClient, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    client = client_of(consent=False)
+    assert client.consent(True) is False
+    outcome: Outcome = client.answer("app-health", **ANSWERS)
+    assert outcome.status == "unavailable"
+    assert "consent could not be stored" in outcome.detail

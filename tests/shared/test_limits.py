@@ -1,0 +1,182 @@
+"""The edge of every limit: the last thing that is taken, and the first that is refused."""
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.envelope import MOST_BODY_BYTES, MOST_REPORTS
+from deniable.shared.errors import InvalidSurvey, WrongUse
+from deniable.shared.privacy.certify import grid
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
+from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
+
+VECTOR: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "survey.json").read_text()
+)
+TOML: str = VECTOR["toml"]
+HEAD = TOML[: TOML.index("[[question]]")]
+FIRST, LAST = date(1970, 1, 1), date(8999, 12, 31)
+DAY = timedelta(days=1)
+
+EDGES = [  # a line, the last that is taken in its place, the first that is refused, and the reason
+    ("grace_days = 14", "grace_days = 0", "grace_days = -1", "0 to 366, got -1"),
+    ("grace_days = 14", "grace_days = 366", "grace_days = 367", "0 to 366, got 367"),
+    ("retention_days = 90", "retention_days = 0", "retention_days = -1", "0 to 3660, got -1"),
+    ("retention_days = 90", "retention_days = 3660", "retention_days = 3661", "0 to 3660, got 36"),
+    ("minimum_reports = 100", "minimum_reports = 1", "minimum_reports = 0", "1 to 1000000000"),
+    (
+        "minimum_reports = 100",
+        "minimum_reports = 1000000000",
+        "minimum_reports = 1000000001",
+        "1 to 1000000000",
+    ),
+    ("How is the app doing?", "x" * 2_000, "x" * 2_001, "1 to 2000 characters"),
+    ("low = 0", f"low = {-(2**53)}", f"low = {-(2**53) - 1}", "between -2^53 and 2^53"),
+    ("high = 120", f"high = {2**53}", f"high = {2**53 + 1}", "between -2^53 and 2^53"),
+    ("grid = 64", "grid = 1", "grid = 0", "1 to 255 steps, got 0"),
+    ("grid = 64", "grid = 255", "grid = 256", "1 to 255 steps, got 256"),
+]
+
+TO_100 = (2, 3, 5, 16, 100)
+SIZES = {  # the least and the largest that each mechanism takes, and those at which it is proved
+    "randomized-response": (2, 2, (2,)),
+    "k-randomized-response": (2, 65_536, (*TO_100, 1_024, 8_192, 65_536)),
+    "subset-selection": (2, 8_192, (*TO_100, 1_024, 8_192)),
+    "unary": (2, 8_192, (*TO_100, 1_024, 8_192)),
+    "one-bit-mean": (1, 1, (1,)),
+    "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
+    "ternary": (2, 2, (2,)),
+    "split-sign": (2, 2, (2,)),
+}
+EPSILONS = ["0.01", "0.05", "0.1", "0.3", "0.5", "0.7", "1", "1.386"]
+EPSILONS += ["2", "3", "4", "5", "8", "12", "16", "20"]
+
+
+def changed(old: str, new: str) -> str:
+    assert old in TOML
+    return TOML.replace(old, new, 1)
+
+
+def dated(opens: date, closes: date, period: str = "once") -> str:
+    other_days = HEAD.replace("2026-12-01", str(opens)).replace("2027-02-28", str(closes))
+    return other_days.replace('"month"', f'"{period}"') + bits(1)
+
+
+def bits(number: int) -> str:
+    return "".join(
+        f'[[question]]\nname = "q{n}"\nkind = "bit"\nepsilon = "1"\n' for n in range(number)
+    )
+
+
+def choice(options: int, mechanism: str) -> str:
+    listed = json.dumps([f"option {number}" for number in range(options)])
+    return (
+        f'{HEAD}[[question]]\nname = "q"\nkind = "choice"\nepsilon = "1"\n'
+        f'options = {listed}\nmechanism = "{mechanism}"\n'
+    )
+
+
+def refusal(parse: Callable[[], Survey]) -> str:
+    with pytest.raises(InvalidSurvey) as caught:
+        parse()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("line", "taken", "refused", "reason"), EDGES, ids=lambda text: text[:24])
+def test_a_value_is_taken_up_to_its_limit_and_refused_beyond(
+    line: str, taken: str, refused: str, reason: str
+) -> None:
+    parse_toml(changed(line, taken))
+    assert reason in refusal(lambda: parse_toml(changed(line, refused)))
+
+
+def test_days_are_of_years_whose_rounds_can_be_computed() -> None:
+    for day in (FIRST, LAST):
+        parse_toml(dated(day, day))
+    for opens, closes in ((FIRST - DAY, FIRST), (LAST, LAST + DAY)):
+        assert "years from 1970 to 8999" in refusal(partial(parse_toml, dated(opens, closes)))
+
+
+def test_a_survey_has_at_most_ten_thousand_rounds() -> None:
+    last = FIRST + 9_999 * DAY
+    assert parse_toml(dated(FIRST, last, "day")).rounds == 10_000
+    beyond = refusal(lambda: parse_toml(dated(FIRST, last + DAY, "day")))
+    assert "10001 rounds are more than 10000" in beyond
+
+
+def test_a_survey_has_one_to_a_hundred_questions() -> None:
+    for number in (1, 100):
+        assert len(parse_toml(HEAD + bits(number)).questions) == number
+    assert "1 to 100 questions" in refusal(lambda: parse_toml(HEAD + bits(101)))
+    assert "1 to 100 questions" in refusal(lambda: parse_toml("question = []\n" + HEAD))
+
+
+def test_a_document_is_read_up_to_four_mebibytes() -> None:
+    document = VECTOR["document"].encode().ljust(4 * 1024 * 1024)
+    assert render_document(parse_document(document)) == document.rstrip(b" ")
+    assert "larger than 4194304 bytes" in refusal(lambda: parse_document(document + b" "))
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(0, "1 to 1000"), (2, "upgrade deniable"), (1_000, "upgrade deniable"), (1_001, "1 to 1000")],
+)
+def test_another_format_is_told_from_what_is_none(number: int, says: str) -> None:
+    assert says in refusal(lambda: parse_toml(f"deniable = {number}\n{TOML}"))
+
+
+def test_days_and_reports_that_are_left_out_are_14_90_and_100() -> None:
+    text = TOML
+    for line in ("grace_days = 14\n", "retention_days = 90\n", "minimum_reports = 100\n"):
+        assert line in text
+        text = text.replace(line, "")
+    assert render_document(parse_toml(text)) == render_document(parse_toml(TOML))
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_a_mechanism_takes_its_sizes_and_is_proved_at_the_least_and_the_largest(name: str) -> None:
+    each = mechanisms()[name]
+    least, most, proved = SIZES[name]
+    assert (each.sizes[0], each.sizes[-1], each.proved_sizes) == (least, most, proved)
+    assert {proved[0], proved[-1]} == {least, most}
+
+
+@pytest.mark.parametrize("name", mechanisms("choice"))
+def test_a_choice_has_as_many_options_as_its_mechanism_takes(name: str) -> None:
+    least, most, _ = SIZES[name]
+    for size in (least, most):
+        (question,) = parse_toml(choice(size, name)).questions
+        assert question.mechanism.size == size
+    for size in (least - 1, most + 1):
+        reason = f"{least} to {most} options, got {size}"
+        assert reason in refusal(partial(parse_toml, choice(size, name)))
+
+
+def test_the_grid_of_proofs_has_every_mechanism_at_every_size_and_epsilon() -> None:
+    proved = [(each.name, each.size, str(each.epsilon)) for each in grid()]
+    assert len(proved) == len(set(proved))
+    assert set(proved) == {
+        (name, size, epsilon)
+        for name, (_, _, sizes) in SIZES.items()
+        for size in sizes
+        for epsilon in EPSILONS
+    }
+
+
+def test_a_table_is_printed_up_to_a_million_probabilities() -> None:
+    rows = KRandomizedResponse(Epsilon("1"), 1_000).written_out()["rows"]
+    assert sum(map(len, rows)) == 1_000_000
+    with pytest.raises(
+        WrongUse, match="1001 × 1001 cells is too large to print: at most 1,000,000"
+    ):
+        KRandomizedResponse(Epsilon("1"), 1_001).written_out()
+
+
+def test_a_body_has_at_most_a_mebibyte_and_an_envelope_65536_reports() -> None:
+    assert (MOST_BODY_BYTES, MOST_REPORTS) == (1024 * 1024, 65_536)

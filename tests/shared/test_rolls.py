@@ -1,0 +1,98 @@
+"""Which random bits give which symbol, at every edge between two: exact to the last unit of 2^-64.
+
+The statistical tests cannot see one unit, and the proofs trust that each is where it is written.
+"""
+
+from itertools import accumulate, pairwise
+
+import pytest
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import (
+    TABLES,
+    KRandomizedResponse,
+    RandomizedResponse,
+    SubsetSelection,
+    Unary,
+)
+from deniable.shared.privacy.mechanisms.subset_selection import FINE
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
+
+EPSILON = Epsilon("1.5")
+TABLES_AT_ALL_SIZES = [
+    table(EPSILON, size) for table in TABLES for size in {table.sizes[0], min(9, table.sizes[-1])}
+]
+
+
+def reported(mechanism: Mechanism, answer: object, roll: int) -> int:
+    return mechanism.randomize(answer, lambda bits: roll)
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+def test_a_bit_is_flipped_by_as_many_rolls_as_its_lie_has_units(answer: int) -> None:
+    design = RandomizedResponse(EPSILON)
+    rolls = (0, design.lie - 1, design.lie, ONE - 1)
+    flipped = [reported(design, answer, roll) != answer for roll in rolls]
+    assert flipped == [True, True, False, False]
+
+
+@pytest.mark.parametrize("answer", range(5))
+def test_every_other_option_has_exactly_the_rolls_of_a_lie(answer: int) -> None:
+    design = KRandomizedResponse(EPSILON, 5)
+    symbols = [answer, *(option for option in range(5) if option != answer)]
+    edges = [0, *accumulate([design.keep, *[design.lie] * 4])]
+    assert edges[-1] == ONE
+    for symbol, (first, beyond) in zip(symbols, pairwise(edges), strict=True):
+        assert reported(design, answer, first) == symbol
+        assert reported(design, answer, beyond - 1) == symbol
+
+
+@pytest.mark.parametrize("option", range(11))
+def test_a_bit_of_unary_is_set_by_as_many_rolls_as_its_lie_has_units(option: int) -> None:
+    """Each option has eight bytes of its own; the answer has the last bit drawn, and only that."""
+    design = Unary(EPSILON, 11)
+    clear = sum((ONE - 1) << 72 * other for other in range(11) if other != option)
+    answer = (option + 1) % 11
+    for coin in (0, 1):
+        for own, is_set in ((0, True), (design.lie - 1, True), (design.lie, False)):
+            roll = clear | own << 72 * option | coin << 72 * 11
+            assert reported(design, answer, roll) == is_set << option | coin << answer
+
+
+def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None:
+    design = SubsetSelection(EPSILON, 9)
+    for roll, holds in ((0, 1), (design.keep - 1, 1), (design.keep, 0), (ONE - 1, 0)):
+        assert reported(design, 4, roll) >> 4 & 1 == holds
+        assert reported(design, 4, roll).bit_count() == design.chosen
+
+
+def test_a_subset_takes_another_by_exactly_its_share_of_the_fine_rolls() -> None:
+    """One of two others must be taken: the first by the lower half of 2^128 rolls."""
+    design = SubsetSelection(EPSILON, 3)
+    assert design.chosen == 1
+    for die, taken in ((0, 0b010), (FINE // 2 - 1, 0b010), (FINE // 2, 0b100), (FINE - 1, 0b100)):
+        assert reported(design, 0, ONE - 1 | die << 64) == taken
+
+
+@pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
+def test_every_symbol_of_a_number_has_exactly_the_rolls_of_its_row(table: NumberTable) -> None:
+    """On a grid point, whatever the coin that would choose between two of them."""
+    for answer, row in enumerate(table.rows):
+        for symbol, (first, beyond) in enumerate(pairwise([0, *accumulate(row)])):
+            for roll in (first, beyond - 1):
+                for coin in (0, ONE - 1):
+                    assert reported(table, (answer, table.steps), coin << 64 | roll) == symbol
+
+
+@pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
+def test_a_number_goes_up_by_exactly_its_share_of_the_coin_s_rolls(table: NumberTable) -> None:
+    """A quarter of the way from the lowest point to the next. The roll gives these two points
+    different symbols."""
+    low, high = (next(accumulate(row)) for row in table.rows[:2])
+    roll = min(low, high)
+    assert low != high
+    for coin, point in ((0, 1), (ONE // 4 - 1, 1), (ONE // 4, 0), (ONE - 1, 0)):
+        expected = reported(table, (point, table.steps), roll)
+        assert reported(table, (1, 4 * table.steps), coin << 64 | roll) == expected
