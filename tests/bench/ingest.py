@@ -15,22 +15,10 @@ from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
 from deniable.simulations.demo.running import Running, deniable, running_server
 from tests.bench.measure import Measurement, compare
+from tests.survey_texts import ALWAYS, bit, survey_text
 
 CONNECTIONS, EACH = 16, 60
-SURVEY = """
-[survey]
-name = "bench"
-title = "Bench"
-purpose = "Measure."
-owner = "the bench"
-opens = 2020-01-01
-closes = 2099-12-31
-round = "once"
-[[question]]
-name = "crashed"
-kind = "bit"
-epsilon = "1"
-"""
+SURVEY = survey_text(bit(), round="once", **ALWAYS)
 
 Ask = Callable[[http.client.HTTPConnection], None]
 

@@ -14,40 +14,24 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse
 from deniable.shared.survey.document import Survey, parse_toml
 from tests.bench.measure import Measurement, compare, seconds
+from tests.survey_texts import bit, choice, number, survey_text
 
 REPORTS = 10_000
 CALLS = 100
-HEAD = """
-[survey]
-name = "bench"
-title = "Bench"
-purpose = "Measure."
-owner = "the bench"
-opens = 2026-01-01
-closes = 2026-12-31
-round = "month"
-[[question]]
-name = "asked"
-"""
 QUESTIONS = {
-    "a bit": ('kind = "bit"\nepsilon = "1"', 2, 5),
-    "a number of 65 symbols": (
-        'kind = "number"\nlow = 0\nhigh = 1\nepsilon = "2"\nmechanism = "local-laplace"\ngrid = 64',
-        65,
-        5,
-    ),
-    "one of 5 options": (
-        'kind = "choice"\noptions = ["a", "b", "c", "d", "e"]\nepsilon = "2"',
-        5,
-        5,
-    ),
+    "a bit": (bit(), 2, 5),
+    "a number of 65 symbols": (number(0, 1, "local-laplace", epsilon="2", grid=64), 65, 5),
+    "one of 5 options": (choice(5, None, epsilon="2"), 5, 5),
 }
 
 
 def measurements() -> Iterator[Measurement]:
     for name, (question, symbols, limit) in QUESTIONS.items():
         yield of(
-            f"decode, check and count 10,000 reports of {name}", HEAD + question, symbols, limit
+            f"decode, check and count 10,000 reports of {name}",
+            survey_text(question),
+            symbols,
+            limit,
         )
     yield estimates_of(65_536)
 

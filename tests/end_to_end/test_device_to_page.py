@@ -12,34 +12,16 @@ import requests
 
 from deniable.client import Client, Policy
 from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
-TOML = """
-[survey]
-name = "one-answer"
-title = "One honest answer"
-purpose = "Follow an answer from a device to a page."
-owner = "the tests"
-opens = 2020-01-01
-closes = 2099-12-31
-round = "month"
-minimum_reports = 1
-[[question]]
-name = "crashed"
-kind = "bit"
-epsilon = "20"
-[[question]]
-name = "minutes"
-kind = "number"
-low = 0
-high = 100
-mechanism = "one-bit-mean"
-epsilon = "20"
-[[question]]
-name = "browser"
-kind = "choice"
-options = ["firefox", "chrome", "safari"]
-epsilon = "20"
-"""
+TOML = survey_text(
+    bit(epsilon="20")
+    + number(0, 100, "one-bit-mean", epsilon="20")
+    + choice(["firefox", "chrome", "safari"], None, epsilon="20"),
+    name="one-answer",
+    title="One honest answer",
+    **ALWAYS,
+)
 ANSWERS = {"crashed": True, "minutes": 100, "browser": "safari"}
 
 

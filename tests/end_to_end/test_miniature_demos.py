@@ -9,7 +9,7 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -21,38 +21,22 @@ from deniable.shared.envelope import Envelope, encode_report
 from deniable.shared.survey.document import Survey, parse_toml, render_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from tests.end_to_end.inside import Inside, inside
+from tests.survey_texts import bit, choice, number, survey_text
 
 DEMOS, PEOPLE = 300, 250
 LEAST_COVERED = 264  # 88 %
 NOW = datetime(2026, 10, 28, 12, tzinfo=UTC)
-SURVEY = """
-[survey]
-name = "miniature"
-title = "Three hundred small surveys"
-purpose = "See whether intervals cover the truth."
-owner = "the tests"
-opens = 2026-01-01
-closes = 2026-10-27
-round = "day"
-grace_days = 366
-minimum_reports = 100
-[[question]]
-name = "crashed"
-kind = "bit"
-epsilon = "0.5"
-[[question]]
-name = "minutes"
-kind = "number"
-low = 0
-high = 120
-epsilon = "2"
-[[question]]
-name = "browser"
-kind = "choice"
-options = ["firefox", "chrome", "safari", "edge", "other"]
-epsilon = "1"
-mechanism = "unary"
-"""
+SURVEY = survey_text(
+    bit(epsilon="0.5")
+    + number(epsilon="2")
+    + choice(["firefox", "chrome", "safari", "edge", "other"], "unary"),
+    name="miniature",
+    opens=date(2026, 1, 1),
+    closes=date(2026, 10, 27),
+    round="day",
+    grace_days=366,
+    minimum_reports=100,
+)
 
 
 def envelope(survey: Survey, identifier: str, number: int, crowd: Sequence[Person]) -> Envelope:

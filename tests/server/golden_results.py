@@ -16,23 +16,15 @@ import numpy as np
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.questions import Question
-from tests.server.surveys import BIT, choice, survey
+from tests import survey_texts as texts
+from tests.server.surveys import choice, survey
 from tests.server.world import World, world
 
 FOLDER = Path(__file__).with_name("golden")
 NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)  # within the grace of round 684, in round 685
 
-HALF_BIT = BIT.replace('"1"', '"0.5"')
-NUMBER = """
-[[question]]
-name = "minutes"
-kind = "number"
-low = -10
-high = 120.5
-epsilon = "1"
-mechanism = "local-laplace"
-grid = 4
-"""
+HALF_BIT = texts.bit(epsilon="0.5")
+NUMBER = texts.number(-10, 120.5, "local-laplace", grid=4)
 CHOICES = choice(["firefox", 'chrome, or "chromium"', "ältere"]) + choice(
     ["de", "en", "fr", "it"], "unary", name="languages", epsilon="2"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import date
 
@@ -14,39 +13,17 @@ from deniable.shared.envelope import Envelope, encode_report
 from deniable.shared.survey.document import Survey, parse_toml, render_document
 from deniable.shared.survey.questions import Question
 from deniable.shared.survey.signing import public_hex, sign
+from tests import survey_texts as texts
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = public_hex(KEY)
 DECEMBER = 683  # the round of December 2026
 
-BIT = '[[question]]\nname = "crashed"\nkind = "bit"\nepsilon = "1"\n'
-NUMBER = (
-    '[[question]]\nname = "minutes"\nkind = "number"\nlow = 0\nhigh = 120\nepsilon = "1"\n'
-    'mechanism = "local-laplace"\ngrid = 64\n'
-)
+choice = texts.choice
+BIT = texts.bit()
+NUMBER = texts.number(mechanism="local-laplace", grid=64)
 BROWSERS = ("firefox", "chrome", "safari", "edge", "other")
-
-
-def choice(
-    options: int | Iterable[str],
-    mechanism: str = "k-randomized-response",
-    *,
-    name: str = "browser",
-    epsilon: str = "1",
-) -> str:
-    named = [f"option {n}" for n in range(options)] if isinstance(options, int) else options
-    texts = ", ".join(json.dumps(text, ensure_ascii=False) for text in named)
-    return (
-        f'[[question]]\nname = "{name}"\nkind = "choice"\noptions = [{texts}]\n'
-        f'epsilon = "{epsilon}"\nmechanism = "{mechanism}"\n'
-    )
-
-
-EACH_KIND = (
-    BIT.replace('"1"', '"0.5"')
-    + '[[question]]\nname = "minutes"\nkind = "number"\nlow = 0\nhigh = 120\nepsilon = "2"\n'
-    + choice(BROWSERS)
-)
+EACH_KIND = texts.bit(epsilon="0.5") + texts.number(epsilon="2") + choice(BROWSERS)
 MIXED = (  # of every width on the wire
     BIT + NUMBER + choice(300) + choice(20, "unary", name="languages")
 )
@@ -54,20 +31,7 @@ MIXED = (  # of every width on the wire
 
 def survey(questions: str = BIT, **changes: object) -> Survey:
     """A monthly survey of this winter, unless told otherwise."""
-    settings: dict[str, object] = {
-        "name": "app-health",
-        "title": "How is the app doing?",
-        "purpose": "Find crashes by platform before users have to tell us.",
-        "owner": "Example Ltd, privacy@example.org",
-        "opens": date(2026, 12, 1),
-        "closes": date(2027, 2, 28),
-        "round": "month",
-        "grace_days": 14,
-        "retention_days": 90,
-        "minimum_reports": 1,
-    } | changes
-    lines = [f"{key} = {_toml(value)}" for key, value in settings.items()]
-    return parse_toml("\n".join(["[survey]", *lines, "", questions]))
+    return parse_toml(texts.survey_text(questions, **changes))
 
 
 def mixed() -> Survey:
@@ -116,7 +80,3 @@ def _counted(question: Question, symbol: int) -> list[int]:
     if question.mechanism.name != "unary":
         return [symbol]
     return [bit for bit in range(question.mechanism.cells) if symbol >> bit & 1]
-
-
-def _toml(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +13,12 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central import DiscreteLaplace
+from tests.survey_texts import bit, choice, number, survey_text
 
-SURVEY = """
-[survey]
-name = "app-health"
-title = "How is the app doing?"
-purpose = "Find crashes."
-owner = "Tests"
-opens = 2026-12-01
-closes = 2026-12-31
-round = "month"
-
-[[question]]
-name = "crashed"
-kind = "bit"
-epsilon = "1"
-
-[[question]]
-name = "minutes"
-kind = "number"
-low = 0
-high = 120
-epsilon = "2"
-
-[[question]]
-name = "browser"
-kind = "choice"
-options = ["firefox", "chrome", "other"]
-other = "other"
-epsilon = "1"
-"""
+SURVEY = survey_text(
+    bit() + number(epsilon="2") + choice(["firefox", "chrome", "other"], None, other="other"),
+    closes=date(2026, 12, 31),
+)
 TOLD = ["--share", "crashed=0.03", "--share", "browser.firefox=0.2", "--share",
         "browser.chrome=0.7", "--mean", "minutes=40"]  # fmt: skip
 Row = Mapping[str, Any]  # Any: JSON

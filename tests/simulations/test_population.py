@@ -30,7 +30,7 @@ from deniable.simulations.population import (
     fixed,
     on_grid,
 )
-from deniable.simulations.population.numbers import grid_law
+from deniable.simulations.population.numbers import grid_distribution
 from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible
 
@@ -184,7 +184,7 @@ def test_tallies_labelled_joint_are_joint(mechanism: Shape, held: tuple[int, ...
     """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
     n, distribution = 20_000, joint_distribution(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
-    assert tallies.law == JOINT
+    assert tallies.exactness == JOINT
     seen = Counter(map(tuple, tallies.counts.tolist()))
     assert set(seen) <= set(distribution)
     for tally, probability in distribution.items():
@@ -236,7 +236,7 @@ def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
 
 def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
     """The expected people at each point, in exact sums: (1 - t) below, t above."""
-    distribution = grid_law([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
+    distribution = grid_distribution([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
     assert distribution == pytest.approx([0.25, 0.4, 0.1, 0.0, 0.25])
     points = on_grid([0.3], [1_000_000], 4, 1, generator())[0]
     assert points[3] == points[4] == points[0] == 0

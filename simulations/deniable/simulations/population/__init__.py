@@ -13,7 +13,7 @@ Only simulations may import this: what it draws from is an ordinary generator, n
 """
 
 from deniable.simulations.population.noise import discrete_laplace, discrete_laplace_sum
-from deniable.simulations.population.numbers import grid_law, on_grid
+from deniable.simulations.population.numbers import grid_distribution, on_grid
 from deniable.simulations.population.people import whole_people
 from deniable.simulations.population.tallies import JOINT, MARGINALS, Tallies, drawn, fixed, rates
 
@@ -25,7 +25,7 @@ __all__ = [
     "discrete_laplace_sum",
     "drawn",
     "fixed",
-    "grid_law",
+    "grid_distribution",
     "on_grid",
     "rates",
     "whole_people",

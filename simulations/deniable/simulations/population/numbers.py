@@ -38,7 +38,9 @@ def grid_place(position: float, steps: int) -> tuple[int, float]:
     return below, place - below
 
 
-def grid_law(positions: Sequence[float], shares: Sequence[float], steps: int) -> list[float]:
+def grid_distribution(
+    positions: Sequence[float], shares: Sequence[float], steps: int
+) -> list[float]:
     """The probability that one person drawn from this distribution stands at each grid point."""
     distribution = [0.0] * (steps + 1)
     for position, share in zip(positions, shares, strict=True):

@@ -37,7 +37,7 @@ class Tallies:
 
     counts: NDArray[np.int64]
     reports: int
-    law: Literal["joint", "marginals"]
+    exactness: Literal["joint", "marginals"]
 
 
 def fixed(
@@ -64,25 +64,26 @@ def fixed(
 
 def drawn(
     mechanism: Shape,
-    law: Sequence[float],
+    distribution: Sequence[float],
     people: int,
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """`law[answer]` is the probability that a person, drawn anew in each repetition, holds it."""
+    """`distribution[answer]` is the probability that a person holds it; each repetition draws its
+    people anew."""
     if mechanism.joint == MULTINOMIAL:
-        counts = generator.multinomial(people, rates(mechanism, law), repetitions)
+        counts = generator.multinomial(people, rates(mechanism, distribution), repetitions)
     else:
         assert isinstance(mechanism, SupportDesign), "each report of a table counts in one cell"
-        held = generator.multinomial(people, np.asarray(law, dtype=float), repetitions)
+        held = generator.multinomial(people, np.asarray(distribution, dtype=float), repetitions)
         counts = _supports(mechanism, held, None, generator)
     return Tallies(counts, people, _exactness(mechanism))
 
 
-def rates(mechanism: Shape, law: Sequence[float]) -> NDArray[np.float64]:
+def rates(mechanism: Shape, distribution: Sequence[float]) -> NDArray[np.float64]:
     """How many reports of each are expected to count in each cell, when answers have this
     distribution."""
-    shares = np.asarray(law, dtype=float)
+    shares = np.asarray(distribution, dtype=float)
     match mechanism:
         case NumberTable():
             return np.asarray(shares @ _rows(mechanism))

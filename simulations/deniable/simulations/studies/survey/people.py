@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import REPLACE_ONE
-from deniable.simulations.population import fixed, grid_law, on_grid, rates, whole_people
+from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
 Population = list[list[float]]
@@ -139,7 +139,7 @@ class Numbers(People):
 
     @property
     def distribution(self) -> list[float]:
-        return grid_law(self.places, self.shares, self.question.mechanism.steps)
+        return grid_distribution(self.places, self.shares, self.question.mechanism.steps)
 
     def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
         table = self.question.mechanism

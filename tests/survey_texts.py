@@ -1,0 +1,70 @@
+"""Surveys as their authors write them: TOML from a few words, for every test that needs some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import date
+
+SETTINGS: dict[str, object] = {
+    "name": "app-health",
+    "title": "How is the app doing?",
+    "purpose": "Find crashes by platform before users have to tell us.",
+    "owner": "Example Ltd, privacy@example.org",
+    "opens": date(2026, 12, 1),
+    "closes": date(2027, 2, 28),
+    "round": "month",
+    "grace_days": 14,
+    "retention_days": 90,
+    "minimum_reports": 1,
+}
+ALWAYS: dict[str, object] = {"opens": date(2020, 1, 1), "closes": date(2099, 12, 31)}
+
+
+def survey_text(questions: str, **changes: object) -> str:
+    """A monthly survey of this winter, unless told otherwise."""
+    return _table("[survey]", SETTINGS | changes) + questions
+
+
+def question(name: str, kind: str, epsilon: str = "1", **more: object) -> str:
+    """What is None is left out."""
+    return _table("[[question]]", {"name": name, "kind": kind, "epsilon": epsilon} | more)
+
+
+def bit(name: str = "crashed", epsilon: str = "1") -> str:
+    return question(name, "bit", epsilon)
+
+
+def number(
+    low: float = 0,
+    high: float = 120,
+    mechanism: str | None = None,
+    *,
+    name: str = "minutes",
+    epsilon: str = "1",
+    grid: int | None = None,
+) -> str:
+    return question(name, "number", epsilon, low=low, high=high, mechanism=mechanism, grid=grid)
+
+
+def choice(
+    options: int | Iterable[str],
+    mechanism: str | None = "k-randomized-response",
+    *,
+    name: str = "browser",
+    epsilon: str = "1",
+    other: str | None = None,
+) -> str:
+    """Among these, or among so many."""
+    named = [f"option {n}" for n in range(options)] if isinstance(options, int) else list(options)
+    return question(name, "choice", epsilon, options=named, mechanism=mechanism, other=other)
+
+
+def _table(head: str, keys: dict[str, object]) -> str:
+    lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
+    return "\n".join([head, *lines, "", ""])
+
+
+def _toml(value: object) -> str:
+    """JSON's texts and lists are TOML's too; a day stands as it is."""
+    return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)
