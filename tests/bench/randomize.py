@@ -11,6 +11,7 @@ from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     OneBitMean,
     RandomizedResponse,
+    SubsetSelection,
     Unary,
     number_table,
 )
@@ -31,8 +32,9 @@ def measurements() -> Iterator[Measurement]:
         name = f"randomize a number, {table.name}"
         yield against_kernel(name, table.randomize, (17, 120), 5)
     for k in (128, 1_024):
-        name = f"randomize 1 of {k} options, unary"
-        yield against_kernel(name, Unary(one, k).randomize, 7, k, calls=500)
+        for design in (Unary(one, k), SubsetSelection(one, k)):
+            name = f"randomize 1 of {k} options, {design.label}"
+            yield against_kernel(name, design.randomize, 7, 1.5 * k, calls=500)
 
 
 def against_kernel(
