@@ -22,6 +22,7 @@ Fan, Muller, Rezucha 1962, Journal of the American Statistical Association 57(29
 
 from __future__ import annotations
 
+from struct import unpack
 from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.encoding import BitSet
@@ -34,8 +35,8 @@ from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_in
 if TYPE_CHECKING:
     from fractions import Fraction
 
-FINE = 2**128  # the unit in which others are taken
-FINE_BYTES = 16
+FINE_BITS = 128  # others are taken with probabilities in units of 2^-128
+FINE, FINE_BYTES = 1 << FINE_BITS, FINE_BITS // 8
 SLACK = 2**100  # k <= 8,192 roundings: at most one part in so many of a set's probability
 PRECISION = 192
 
@@ -70,10 +71,9 @@ class SubsetSelection(ManyOptions):
         roll = draw(64 + 8 * FINE_BYTES * others)
         keep = (roll & ONE - 1) < self.keep
         need, chosen = self.chosen - keep, []
-        dice = (roll >> 64).to_bytes(FINE_BYTES * others, "little")
-        for other in range(others):
-            die = dice[FINE_BYTES * other : FINE_BYTES * (other + 1)]
-            taken = int.from_bytes(die, "little") * (others - other) < need * FINE
+        dice = unpack(f"<{2 * others}Q", (roll >> 64).to_bytes(FINE_BYTES * others, "little"))
+        for rest, low, high in zip(range(others, 0, -1), dice[::2], dice[1::2], strict=True):
+            taken = (high << 64 | low) * rest < need << FINE_BITS
             need -= taken
             chosen.append(taken)
         chosen.insert(answer, keep)
