@@ -59,7 +59,11 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ("grace_days = 14", "grace_day = 14", "survey.grace_day", "did you mean 'grace_days'"),
         ("grace_days = 14", 'colour = "red"', "survey.colour", "remove it"),
         ("grace_days = 14", "grace_days = -1", "survey.grace_days", "0 to 366"),
-        ("grace_days = 14", "grace_days = true", "survey.grace_days", "whole number"),
+        ("grace_days = 14", "grace_days = true", "survey.grace_days", "whole number, got True"),
+        ("grace_days = 14", "grace_days = [1]", "survey.grace_days", "whole number, got a list"),
+        ("grace_days = 14", 'grace_days = "two"', "survey.grace_days", "number, got 'two'"),
+        ("grace_days = 14", "grace_days = 2026-01-02", "survey.grace_days", "got 2026-01-02"),
+        ("grace_days = 14", "grace_days = 10:00:00", "survey.grace_days", "number, got time"),
         ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
         ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
@@ -229,7 +233,7 @@ def test_a_survey_is_answered_whole() -> None:
 )
 def test_a_refused_answer_is_not_in_the_error(name: str, answer: object) -> None:
     with pytest.raises(InvalidAnswer) as caught:
-        parse_toml(TOML).report(ANSWERS | {name: answer}, kernel_draw)
+        parse_toml(TOML).check_answers(ANSWERS | {name: answer})
     assert caught.value.question == name
     assert "secret" not in str(caught.value)
     assert "7351" not in str(caught.value)
