@@ -1,6 +1,7 @@
 """The survey document: its rules, errors that name key and cure, its bytes, its signature."""
 
 import json
+import os
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -49,6 +50,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         "subset-selection",
     ]
     assert all(question["integers"] for question in questions)
+    assert "grid" not in questions[1]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +172,15 @@ def test_a_signing_key_is_its_owners_alone_and_never_overwritten(tmp_path: Path)
     verify(b"document", sign(b"document", again), public_hex(key), {public_hex(key)})
     with pytest.raises(WrongUse, match="never overwritten"):
         create_key(str(path))
+
+
+def test_a_signing_key_is_on_disk_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "signing.pem", []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(path.read_bytes()))
+    create_key(str(path))
+    assert synced == [path.read_bytes()]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
