@@ -1,8 +1,8 @@
-"""Small faults in a source text, one at a time: what `mutate.py` plants.
+"""Small faults in a source text, one at a time: what `mutate.py` plants, and what it does not.
 
 A comparison turned at its edge or around, a whole or broken number one off, + for -, `and` for
-`or`, a condition turned into its opposite, a statement left out. Annotations, docstrings and
-assertions (which state what cannot be) are left alone.
+`or`, a condition turned into its opposite, a statement left out. What only type checkers read,
+docstrings and assertions (which state what cannot be) are left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,66 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 LEFT_ALONE = ("annotation", "returns", "type_params")
+
+# The same program after all, so that no test can see it: why, and the changed lines.
+EQUIVALENT = {
+    "a search begins there, and goes on until it is certain": (
+        "FIRST_PRECISION = (191)",
+        "FIRST_PRECISION = (193)",
+        "bits *= (3)",
+        "nearest = math.log(-below[0] / total / (1001))",
+        "nearest = math.log(-below[0] / total / (999))",
+        "nearest = math.log(-below[(1)] / total / 1000)",
+    ),
+    "more digits than are kept, or the last of those that are": (
+        "PROOF_PRECISION = (383)",
+        "PROOF_PRECISION = (385)",
+        "bits = (127)",
+        "bits = (129)",
+        "context = Context(prec=(59))",
+        "context = Context(prec=(61))",
+        "VALUE_BITS = (95)",
+        "VALUE_BITS = (97)",
+        "beside = (vector[i - 1] if i > 0 else (1)) + (vector[i + 1] if i < last else 0)",
+        "beside = (vector[i - 1] if i > 0 else (-1)) + (vector[i + 1] if i < last else 0)",
+        "beside = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else (1))",
+        "beside = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else (-1))",
+    ),
+    "the number of reports scales what is compared, and so does not change which is least": (
+        "errors = [each.predicted_error((2)) for each in fitting]",
+    ),
+    "the sides are never equal: e^ε is no ratio, and 0.001 % no multiple of 2^-64": (
+        "return (larger << PROOF_PRECISION < exp_interval(*epsilon.ratio, PROOF_PRECISION).low * smaller)",  # noqa: E501
+        'return f"{share:.3g} %" if (share > 0.001) else "under 0.001 %"',
+    ),
+    "(a - b)^2 is (a + b)^2 less 4 a b: over a b, least for the same size": (
+        "return ((d * end - (options - d << PRECISION))) ** 2",
+    ),
+    "10.0 is written 10, as is the whole number": (
+        "if (tenths <= 100):",
+        "if tenths < (101):",
+    ),
+    "a share that equals the excess becomes 0 either way, and leaves the excess as it is": (
+        "positive = int(np.count_nonzero((descending >= excess)))",
+    ),
+    "reports are counted in another way, or in other portions: to the same counts": (
+        "if (encoding.cells < FEW):",
+        "FEW = (2) # symbols that are quicker counted one by one",
+        "FEW = (4) # symbols that are quicker counted one by one",
+        "ROWS = (254) # set bits of this many rows still fit in one byte",
+    ),
+    "where it differs, its result is not used": (
+        "low = np.where(successes > 0, beta_quantile(np.maximum(successes, (0)), failures + 1, tail), 0.0)",  # noqa: E501
+        "failures > 0, beta_quantile(successes + 1, np.maximum(failures, (0)), 1 - tail), 1.0",
+    ),
+    "of one, or of several that are alike, the last is the first": (
+        "published, number = uploads[(-1)].survey, uploads[0].round",
+        "published, number = uploads[0].survey, uploads[(-1)].round",
+        "return counts[(-1)] if len(counts) == 1 else np.concatenate(counts)",
+        "counts = np.bincount(columns[:, (-1)], minlength=encoding.cells)",
+        'np.ascontiguousarray(columns).view("<u2")[:, (-1)], minlength=encoding.cells',
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -63,8 +123,9 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    if isinstance(tree, ast.Assert | ast.JoinedStr):
-        return
+    match tree:
+        case ast.Assert() | ast.JoinedStr() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return
     if isinstance(tree, ast.expr | ast.stmt):
         yield tree
     for field, value in ast.iter_fields(tree):

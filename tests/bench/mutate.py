@@ -3,10 +3,11 @@
     python tests/bench/mutate.py [--most N] [--seed S] [--only WORD]
 
 Each fault is planted alone, in a copy of the sources, never in the work tree; the tests that belong
-to its file run until one fails or time is up. A fault that all of them pass is a survivor. Those
-that change nothing that anyone could see are listed below with the reason; exit code 1 where there
-is another. With --most, so many are chosen by chance: the same for the same seed and sources. On
-two processors a fault takes 3.8 seconds, and all 1,600 of them an hour and three quarters.
+to its file run until one fails or time is up. A fault that all of them pass is a survivor; exit
+code 1 where there is one. Those that change nothing that anyone could see are listed in
+`mutants.py` with the reason, and not planted. With --most, so many are chosen by chance: the same
+for the same seed and sources. On two processors that also did other work 150 faults took nine
+minutes, so all 1,800 take an hour and three quarters.
 """
 
 from __future__ import annotations
@@ -20,76 +21,39 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.measure import Measurement
-from tests.bench.mutants import Mutant, mutants
+from tests.bench.mutants import EQUIVALENT, Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("client", "server", "shared", "simulations")
 MOST_IN_BENCH = 100  # in `./run bench --long`
+LISTED = {line for lines in EQUIVALENT.values() for line in lines}
+Result = TypeVar("Result")
 
 # Sources, and the tests that belong to them: folders, files, patterns. Where nothing fits a
 # pattern any more, the run ends with an error.
 SHARED = ("tests/shared",)
 TARGETS = {
     "shared/deniable/shared/privacy/**/*.py": SHARED,
-    "shared/deniable/shared/survey/*.py": SHARED,
+    "shared/deniable/shared/survey/**/*.py": SHARED,
     "shared/deniable/shared/envelope.py": SHARED,
-    "client/deniable/client/state/ledger.py": (
-        "tests/client/test_ledger*",
-        "tests/client/test_st*",
-    ),
+    "client/deniable/client/state/ledger.py": ("tests/client/test_[abls]*",),
     "server/deniable/server/estimation/**/*.py": ("tests/server/estimation",),
-    "server/deniable/server/intake/tally.py": ("tests/server/test_tally*", "tests/server/test_w*"),
-    "server/deniable/server/intake/commit.py": (
-        "tests/server/test_w*",
-        "tests/server/test_ingest*",
-    ),
-}
-
-# Survivors that are the same program: the file, its changed line, and why no test can see it.
-BEGINNING = "where a search begins that goes on until it is certain"
-SCALE = "the number of reports scales what is compared, and so does not change which is least"
-DIGITS = "more digits than are kept"
-PROOF = (
-    "return (larger << PROOF_PRECISION < "
-    "exp_interval(*epsilon.ratio, PROOF_PRECISION).low * smaller)"
-)
-EQUIVALENT = {
-    ("thresholds.py", "FIRST_PRECISION = (191)"): BEGINNING,
-    ("thresholds.py", "FIRST_PRECISION = (193)"): BEGINNING,
-    (
-        "thresholds.py",
-        PROOF,
-    ): "whole numbers of 384 bits that would have to be equal, and e^ε is no ratio",
-    (
-        "__init__.py",
-        "return min(laplace, Ternary(epsilon), key=lambda table: table.worst_variance((2)))",
-    ): SCALE,
-    (
-        "__init__.py",
-        "return min(designs, key=lambda design: design.predicted_error((2)))",
-    ): SCALE,
-    ("mechanism.py", "context = Context(prec=(59))"): DIGITS,
-    ("mechanism.py", "context = Context(prec=(61))"): DIGITS,
-    ("local_laplace.py", "VALUE_BITS = (95)"): DIGITS,
-    ("local_laplace.py", "VALUE_BITS = (97)"): DIGITS,
-    (
-        "consistent.py",
-        "positive = int(np.count_nonzero((descending >= excess)))",
-    ): "a share that equals the excess becomes 0 either way, and leaves the excess as it is",
-    ("bounded_mean.py", "nearest = math.log(-below[0] / total / (1001))"): BEGINNING,
-    ("bounded_mean.py", "nearest = math.log(-below[0] / total / (999))"): BEGINNING,
+    "server/deniable/server/intake/tally.py": ("tests/server/test_tally*",),
+    "server/deniable/server/intake/commit.py": ("tests/server/test_tally*", "tests/server/test_w*"),
 }
 
 
@@ -99,10 +63,6 @@ class Fault:
     tests: tuple[str, ...]
     mutant: Mutant
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return Path(self.file).name, self.mutant.after
-
     def __str__(self) -> str:
         return (
             f"{self.file}:{self.mutant.line}\n    - {self.mutant.before}\n    + {self.mutant.after}"
@@ -111,12 +71,20 @@ class Fault:
 
 def faults(only: str = "") -> Iterator[Fault]:
     for pattern, tests in TARGETS.items():
-        for path in sorted(_found(pattern)):
-            file = str(path.relative_to(ROOT))
+        named = tuple(found for each in tests for found in _found(each))
+        for file in _found(pattern):
             if only in file:
-                named = tuple(str(t.relative_to(ROOT)) for each in tests for t in _found(each))
-                for mutant in mutants(path.read_text("utf-8")):
-                    yield Fault(file, (*sorted(named), file), mutant)
+                for mutant in mutants((ROOT / file).read_text("utf-8")):
+                    yield Fault(file, named, mutant)
+
+
+def stale() -> set[str]:
+    """What is listed as the same program and is no fault any more: the code has changed.
+
+    >>> stale()
+    set()
+    """
+    return LISTED - {fault.mutant.after for fault in faults()}
 
 
 def survivors(chosen: Sequence[Fault]) -> Iterator[Fault]:
@@ -126,23 +94,30 @@ def survivors(chosen: Sequence[Fault]) -> Iterator[Fault]:
         for number in range(os.cpu_count() or 1):
             copies.put(Copy(Path(folder) / str(number)))
 
-        def survives(fault: Fault) -> bool:
+        def on_a_copy(work: Callable[[Copy], Result]) -> Result:
             copy = copies.get()
             try:
-                return copy.survived(fault)
+                return work(copy)
             finally:
                 copies.put(copy)
 
-        for fault, lives in zip(chosen, pool.map(survives, chosen), strict=True):
-            if lives:
-                yield fault
+        def patience_with(tests: tuple[str, ...]) -> float:
+            return on_a_copy(lambda copy: copy.patience_with(tests))
+
+        sets = list(dict.fromkeys(fault.tests for fault in chosen))
+        patience = dict(zip(sets, pool.map(patience_with, sets), strict=True))
+
+        def survives(fault: Fault) -> bool:
+            return on_a_copy(lambda copy: copy.survived(fault, patience[fault.tests]))
+
+        yield from compress(chosen, pool.map(survives, chosen))
 
 
 class Copy:
-    """Of all sources and tests. Without a fault, the tests of a file are seen to pass first."""
+    """Of all sources and tests."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._patience = folder, dict[tuple[str, ...], float]()
+        self._folder = folder
         for part in (*PARTS, "tests"):
             shutil.copytree(
                 ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__")
@@ -150,17 +125,19 @@ class Copy:
         shutil.copy(ROOT / "pyproject.toml", folder)
         self._time = 10**9  # of the last change: Python compares whole seconds, and each is another
 
-    def survived(self, fault: Fault) -> bool:
-        if fault.tests not in self._patience:
-            begin = time.monotonic()
-            if not self._passes(fault.tests, 600):
-                raise SystemExit(f"{' '.join(fault.tests)} fail without any fault")
-            self._patience[fault.tests] = 10 + 4 * (time.monotonic() - begin)
+    def patience_with(self, tests: tuple[str, ...]) -> float:
+        """Seconds; without any fault these tests are seen to pass."""
+        begin = time.monotonic()
+        if not self._passes(tests, 600):
+            raise SystemExit(f"{' '.join(tests)} fail without any fault")
+        return 10 + 4 * (time.monotonic() - begin)
+
+    def survived(self, fault: Fault, patience: float) -> bool:
         file = self._folder / fault.file
         whole = file.read_text("utf-8")
         self._write(file, fault.mutant.source)
         try:
-            return self._passes(fault.tests, self._patience[fault.tests])
+            return self._passes((fault.file, *fault.tests), patience)
         finally:
             self._write(file, whole)
 
@@ -170,9 +147,21 @@ class Copy:
         os.utime(file, (self._time, self._time))
 
     def _passes(self, tests: tuple[str, ...], patience: float) -> bool:
-        """Its own folders go before the work tree's, which an editable install has on the path."""
+        """Its own folders go before the work tree's, which an editable install has on the path.
+        The test that failed last time is the first to run."""
         path = os.pathsep.join(str(self._folder / part) for part in PARTS)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long", "-p", "no:xdist"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--ff",
+            "-m",
+            "not long",
+            "-p",
+            "no:xdist",
+        ]
         running = subprocess.Popen(
             [*command, *tests], cwd=self._folder, env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -187,19 +176,18 @@ class Copy:
             running.wait()
 
 
-def _found(pattern: str) -> list[Path]:
-    if found := sorted(ROOT.glob(pattern)):
+def _found(pattern: str) -> list[str]:
+    if found := sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)):
         return found
     raise SystemExit(f"mutate.py: nothing is at {pattern} any more; say where it went")
 
 
 def chosen_faults(most: int | None, seed: int, only: str = "") -> tuple[list[Fault], int]:
-    """Those to plant, and how many there are; the listed ones are the same program."""
-    every = list(faults(only))
-    fresh = [fault for fault in every if fault.key not in EQUIVALENT]
-    if most is None or most >= len(fresh):
-        return fresh, len(every)
-    return random.Random(seed).sample(fresh, most), len(every)
+    """Those to plant, and of how many: the listed ones are the same program."""
+    every = [fault for fault in faults(only) if fault.mutant.after not in LISTED]
+    if most is None or most >= len(every):
+        return every, len(every)
+    return random.Random(seed).sample(every, most), len(every)
 
 
 def measurements() -> Iterator[Measurement]:

@@ -136,3 +136,13 @@ def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> 
         assert dict(ledger.questions) == {q: 10**6 * spent for q, spent in device.spent.items()}
         assert ledger.total <= CAPS["total"] * 10**6
         assert all(spent <= CAPS["question"] * 10**6 for spent in ledger.questions.values())
+
+
+def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more() -> None:
+    """Of an untouched ledger: the cap of one question, and that of them all."""
+    cap, total = 800_000_000, 1_500_000_000
+    fresh = Ledger()
+    assert fresh.obstacle({"crashed": cap}, POLICY) is None
+    assert "question 'crashed'" in str(fresh.obstacle({"crashed": cap + 1}, POLICY))
+    assert fresh.obstacle({"a": cap, "b": total - cap}, POLICY) is None
+    assert "this install" in str(fresh.obstacle({"a": cap, "b": total - cap + 1}, POLICY))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deniable.server.intake import tally as tallies
 from deniable.server.intake.commit import commit
 from deniable.server.intake.tally import FEW, ROWS, check, tally
 from deniable.server.store import SqliteStore, Upload
@@ -76,6 +77,20 @@ def accepts(asked: Survey, sent: bytes, reports: int) -> bool:
     except InvalidEnvelope:
         return False
     return True
+
+
+@pytest.mark.parametrize("shape", SURVEYS)
+def test_an_encoding_without_a_counter_is_counted_by_its_own_word(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tallies, "COUNTERS", {})
+    asked = SURVEYS[shape]
+    assert tally(asked, payload(asked, 20), 20).tolist() == expected_cells(asked, range(20))
+    first = asked.questions[0].mechanism
+    if first.symbols < 256**first.payload_size:
+        bad = first.symbols.to_bytes(first.payload_size, "little")
+        with pytest.raises(InvalidEnvelope, match="out of range"):
+            tally(asked, payload(asked, 20) + bad + payload(asked, 1)[len(bad) :], 21)
 
 
 def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:

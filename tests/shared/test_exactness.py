@@ -12,7 +12,13 @@ from deniable.shared.errors import InvalidEpsilon
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, percent, round_promise
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE, exp_interval, lie_units, within
+from deniable.shared.privacy.thresholds import (
+    ONE,
+    ceil_units,
+    exp_interval,
+    lie_units,
+    within,
+)
 
 billionths = st.integers(1, 20 * BILLION)
 
@@ -79,6 +85,14 @@ def test_the_exponential_s_ends_are_those_found_by_hand(
     """Term by term, rounded down and up, until one is at most a unit; the rest is less than it."""
     interval = exp_interval(numerator, denominator, bits)
     assert (interval.low, interval.high) == ends
+
+
+def test_precision_is_raised_until_both_ends_agree() -> None:
+    """What is left of e after 300 binary digits: above 0 by so little that 192 cannot tell."""
+    with mpmath.workprec(400):
+        digits = int(mpmath.floor(mpmath.e * 2**300))
+        beside = int(mpmath.ceil((mpmath.e - 2) * ONE))
+    assert ceil_units(1, 1, lambda e: [(e * 2**300 - digits) / 2**300, e - 2]) == (1, beside)
 
 
 @given(billionths, st.integers(2, 65_536))

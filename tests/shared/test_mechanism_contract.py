@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from operator import mul
 
@@ -72,13 +73,14 @@ def test_privacy_loss_never_exceeds_epsilon(mechanism: Shape) -> None:
 @every_mechanism
 def test_the_stated_worst_ratio_bounds_that_of_the_rows_closely(mechanism: Shape) -> None:
     stated, worst = Fraction(*mechanism.worst_ratio()), worst_column(exact_rows(mechanism))
-    assert worst <= stated <= worst * (1 + Fraction(1, 2**90))
+    assert worst <= stated <= worst * (1 + Fraction(3, 2 * SLACK))
 
 
 @every_mechanism
 def test_little_of_epsilon_is_lost(mechanism: Shape) -> None:
-    """Rounding costs less than a billionth of ε."""
+    """Rounding costs less than a billionth of ε; what is left is told to forty digits."""
     spent = mechanism.realised_epsilon()
+    assert len(spent.as_tuple().digits) == 40
     assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
 
 
@@ -400,14 +402,16 @@ def test_subset_selection_is_as_good_as_was_computed_elsewhere(
     assert SubsetSelection(Epsilon(epsilon), first).chosen == 2
 
 
-@pytest.mark.parametrize("options", [2, 5, 16, 100, 1_000])
-@pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "20"])
-def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, options: int) -> None:
+@pytest.mark.parametrize("sizes", [range(2, 60), (100, 1_000)])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "2", "4", "20"])
+def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, sizes: Sequence[int]) -> None:
     """Against every other size, in rational arithmetic with e^ε from below and from above."""
-    chosen = SubsetSelection(Epsilon(epsilon), options).chosen
-    for e in (exp_below(Epsilon(epsilon)), exp_below(Epsilon(epsilon)) + Fraction(1, 2**290)):
-        spread = [(d * e + options - d) ** 2 / (d * (options - d)) for d in range(1, options)]
-        assert spread[chosen - 1] == min(spread)
+    below = exp_below(Epsilon(epsilon))
+    for options in sizes:
+        chosen = SubsetSelection(Epsilon(epsilon), options).chosen
+        for e in (below, below + Fraction(1, 2**290)):
+            spread = [(d * e + options - d) ** 2 / (d * (options - d)) for d in range(1, options)]
+            assert spread[chosen - 1] == min(spread)
 
 
 def test_taking_others_one_by_one_is_uniform_to_a_part_in_a_power_of_two() -> None:

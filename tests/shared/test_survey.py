@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -53,6 +54,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         "subset-selection",
     ]
     assert all(question["integers"] for question in questions)
+    assert "grid" not in questions[1]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,11 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ("grace_days = 14", "grace_day = 14", "survey.grace_day", "did you mean 'grace_days'"),
         ("grace_days = 14", 'colour = "red"', "survey.colour", "remove it"),
         ("grace_days = 14", "grace_days = -1", "survey.grace_days", "0 to 366"),
-        ("grace_days = 14", "grace_days = true", "survey.grace_days", "whole number"),
+        ("grace_days = 14", "grace_days = true", "survey.grace_days", "whole number, got True"),
+        ("grace_days = 14", "grace_days = [1]", "survey.grace_days", "whole number, got a list"),
+        ("grace_days = 14", 'grace_days = "two"', "survey.grace_days", "number, got 'two'"),
+        ("grace_days = 14", "grace_days = 2026-01-02", "survey.grace_days", "got 2026-01-02"),
+        ("grace_days = 14", "grace_days = 10:00:00", "survey.grace_days", "number, got time"),
         ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
         ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
@@ -170,6 +176,15 @@ def test_a_signing_key_is_its_owners_alone_and_never_overwritten(tmp_path: Path)
     verify(b"document", sign(b"document", again), public_hex(key), {public_hex(key)})
     with pytest.raises(WrongUse, match="never overwritten"):
         create_key(str(path))
+
+
+def test_a_signing_key_is_on_disk_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "signing.pem", []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(path.read_bytes()))
+    create_key(str(path))
+    assert synced == [path.read_bytes()]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
