@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 from deniable.client import Client, Policy
-from deniable.client.net import surveys
+from deniable.client.net import fetching
 from deniable.client.state import connection
 from deniable.shared.privacy.randomness import kernel_draw
 from tests.eventually import PATIENCE
@@ -63,7 +63,7 @@ def kills(url: str, state: str, key: str, caps: str, days: str) -> None:
 
     Prints the status of each day's last child, and how many were killed at a call.
     """
-    import requests  # noqa: F401 - loaded once, for all children
+    import deniable.client.net.exchange  # noqa: F401 - loaded once, for all children
 
     chosen, killed, last = random.Random(20261118), 0, []
     options = (url, state, key, caps)
@@ -168,6 +168,6 @@ def _hammer(client: Client) -> None:
 
 
 if __name__ == "__main__":
-    surveys.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
+    fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {"crowd": crowd, "kills": kills, "forks": forks}
     programs[sys.argv[1]](*sys.argv[2:])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.net import surveys
+from deniable.client.net import fetching
 from deniable.client.state import connection
 from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, LATER, MEMORY, Clock, QuietServer, Script, Ticks, handler
@@ -29,7 +29,8 @@ def tmp_path() -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with eight times the work it can do, two seconds may be too few."""
-    monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(fetching, "LIST_SECONDS", PATIENCE)
     monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
 
 

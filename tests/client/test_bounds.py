@@ -10,7 +10,7 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client import client as client_module
-from deniable.client.net import delivery, listing, surveys, transport, uploader
+from deniable.client.net import delivery, fetching, listing, surveys, transport, uploader
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.listing import read_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
@@ -21,15 +21,18 @@ from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry
 
+FIRST_LIST_SECONDS = fetching.LIST_SECONDS  # before any test makes it longer
 POLICY = Policy(keys=[public_hex(KEY)])
 
 BOUNDS = {
     "waiting envelopes": (outbox.MOST_WAITING, 500),
     "entries of the history": (history.MOST_KEPT, 1_000),
     "listed surveys": (listing.MOST_LISTED, 1_000),
-    "bytes of a reply": (transport.MOST_REPLY_BYTES, 4 * 2**20),
+    "bytes of a list": (transport.MOST_LIST_BYTES, 32 * 2**20),
+    "bytes of a reply": (transport.MOST_REPLY_BYTES, 64 * 2**10),
+    "seconds of a fetch": (FIRST_LIST_SECONDS, 20.0),
     "seconds of a Retry-After": (delivery.MOST_RETRY_AFTER, 3600.0),
-    "seconds between vain fetches": (surveys.LONGEST_PAUSE, 300.0),
+    "seconds between vain fetches": (fetching.LONGEST_PAUSE, 300.0),
     "seconds that a list is fresh": (surveys.FRESH_SECONDS, 3600),
     "seconds of one delivery": (uploader.SEND_SECONDS, 10.0),
     "seconds of close": (client_module.CLOSE_SECONDS, 1.0),
@@ -95,16 +98,18 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
 # Replies
 
 
-def test_a_reply_of_the_most_bytes_is_read_whole(script: Script) -> None:
-    script.list_reply = Answer(body=b" " * (4 * 2**20))
-    assert len(fetched(script).body) == 4 * 2**20
-    script.list_reply = Answer(body=b" " * (4 * 2**20 + 1))
+@pytest.mark.parametrize(
+    ("method", "most"), [("GET", 32 * 2**20), ("POST", 64 * 2**10)], ids=["GET", "POST"]
+)
+def test_a_reply_of_the_most_bytes_is_read_whole(script: Script, method: str, most: int) -> None:
+    def reply() -> Reply:
+        return HttpTransport(script.url).request(method, "/v1/surveys", None, None, 60.0)
+
+    script.list_reply = script.always = Answer(body=b" " * most)
+    assert len(reply().body) == most
+    script.list_reply = script.always = Answer(body=b" " * (most + 1))
     with pytest.raises(Unreachable):
-        fetched(script)
-
-
-def fetched(script: Script) -> Reply:
-    return HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 60.0)
+        reply()
 
 
 def test_only_what_cannot_get_better_is_final() -> None:
@@ -180,7 +185,7 @@ def test_fetching_in_vain_slows_down_to_five_minutes(
 
     assert [fetches(), fetches()] == [1, 2], "the first two at once"
     for number, pause in enumerate([2, 4, 8, 16, 32, 64, 128, 256, 300, 300], 3):
-        assert client._surveys._pause_until == ticks.seconds + pause
+        assert client._surveys._fetching._pause_until == ticks.seconds + pause
         ticks.seconds += pause
         assert fetches() == number
     ticks.seconds += 299.5

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.sent import read_summary
+from deniable.client.state.ledger import Ledger
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, MEMORY, TODAY, Clock, bit, document, entry

@@ -10,6 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from deniable.client.sent import read_summary
 from tests.client.conftest import MakeClient
 from tests.client.scripted import LATER, Script, bit, document
@@ -18,9 +20,9 @@ from tests.eventually import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, program: str = "children") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.client.children", *arguments],
+        [sys.executable, "-m", f"tests.client.{program}", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -90,6 +92,26 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     reports = {(each.survey, each.round, each.id, each.payload) for each in script.envelopes()}
     assert len({report[:2] for report in reports}) == len(reports)
     assert len(reports) <= len(record.entries)
+
+
+FIRST_STARTS = {"queued already-answered", "already-answered already-answered"}
+
+
+def test_an_install_killed_at_any_step_of_its_first_start_goes_on(tmp_path: Path) -> None:
+    """Before and after every call of the system and of SQLite. An answer may be lost, and is never
+    paid for twice; the marker knows of it."""
+    ends = result(start(str(tmp_path), "steps", program="first_start"))
+    assert set(ends) == FIRST_STARTS
+    assert min(ends.values()) > 20
+
+
+@pytest.mark.parametrize("kills", [100, pytest.param(2_000, marks=pytest.mark.long)])
+def test_an_install_killed_at_any_moment_of_its_first_start_goes_on(
+    tmp_path: Path, kills: int
+) -> None:
+    ends = result(start(str(tmp_path), "moments", str(kills), program="first_start"))
+    assert set(ends) <= FIRST_STARTS
+    assert sum(ends.values()) == kills
 
 
 def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy_key: str) -> None:

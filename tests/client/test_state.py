@@ -107,6 +107,21 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
     assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
 
 
+def test_the_name_of_a_new_folder_is_on_disk_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a loss of power takes folder, ledger and marker at once, and nothing tells."""
+    synced, real = set[int](), os.fsync
+
+    def fsync(file: int) -> None:
+        synced.add(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with State(tmp_path / "new" / "state").transaction(create=True):
+        assert {tmp_path.stat().st_ino, (tmp_path / "new").stat().st_ino} <= synced
+
+
 def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A charge that did would end in an app that can open no file any more."""
     opened, open_file, close_file = list[int](), os.open, os.close

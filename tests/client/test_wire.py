@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.net import surveys
-from deniable.client.net.surveys import FETCH_SECONDS
+from deniable.client.net import fetching
+from deniable.client.net.fetching import FETCH_SECONDS
 from deniable.client.net.transport import HttpTransport, Unreachable, checked_address
 from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidPolicy
@@ -122,7 +122,7 @@ def test_https_and_this_machine_are_fine(address: str) -> None:
 
 
 def test_a_huge_reply_is_not_read_to_its_end(script: Script) -> None:
-    script.list_reply = Answer(body=b" " * (4 * 2**20 + 1))
+    script.list_reply = Answer(body=b" " * (32 * 2**20 + 1))
     with pytest.raises(Unreachable):
         HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 10.0)
     script.list_reply = Answer(body=b" " * 2**20)
@@ -147,18 +147,18 @@ def test_a_slow_server_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A list that never ends is waited for a while, and not again at once."""
-    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(fetching, "LIST_SECONDS", 0.1)
     script.list_reply = slow
     client = client_of(monotonic=ticks)
-    fetched = [
-        (client.answer("app-health", **ANSWERS).status, client._surveys._flight) for _ in range(4)
-    ]
+    flights = client._surveys._fetching
+    fetched = [(client.answer("app-health", **ANSWERS).status, flights._flight) for _ in range(4)]
     assert {status for status, _ in fetched} == {"unavailable"}
     assert fetched[1][1] is fetched[2][1] is fetched[3][1], "no fetch until the pause is over"
     ticks.seconds += 2
-    eventually(lambda: client._surveys._flight is not None and client._surveys._flight.done.wait())
+    eventually(lambda: flights._flight is not None and flights._flight.done.wait())
     client.answer("app-health", **ANSWERS)
-    assert client._surveys._flight is not fetched[3][1], "and then again"
+    assert flights._flight is not fetched[3][1], "and then again"
 
 
 def test_a_fetch_is_waited_for_two_seconds() -> None:

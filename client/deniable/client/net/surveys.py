@@ -8,29 +8,26 @@ that is checked again for what comes from disk.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from deniable.client.consent import Consent
-from deniable.client.forking import ForkAware
+from deniable.client.net.fetching import Fetching
 from deniable.client.net.listing import read_list, verified
-from deniable.client.net.transport import Transport, Unreachable
+from deniable.client.net.transport import Reply, Transport
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import Transaction
 from deniable.client.state.connection import State
 from deniable.client.state.surveys import KeptList, ListedSurvey, keep_list, kept_list
-from deniable.shared.errors import DeniableError, StoreUnusable
+from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 FRESH_SECONDS = 3600
-FETCH_SECONDS = 2.0
-LONGEST_PAUSE = 300.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Seen:
 Obstacle = Callable[["Survey"], str | None]  # why the app cannot answer a survey
 
 
-class Surveys(ForkAware):
+class Surveys:
     def __init__(
         self,
         state: State,
@@ -62,19 +59,14 @@ class Surveys(ForkAware):
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._state, self._policy, self._transport = state, policy, transport
-        self._consent, self._now, self._monotonic = consent, now, monotonic
+        self._state, self._policy, self._consent, self._now = state, policy, consent, now
+        self._fetching = Fetching(transport, self._keep, monotonic)
         self._verified: dict[str, Survey] = {}
-        super().__init__()
-
-    def remake(self) -> None:
-        self._lock = threading.Lock()
-        self._flight: _Flight | None = None
-        self._fetches = self._in_vain = 0
-        self._pause_until = 0.0
 
     def seen(self, db: Transaction) -> Seen:
-        fetches = self._fetches  # before the list is read, or a fetch in between would be missed
+        fetches = (
+            self._fetching.ended_well
+        )  # before the list is read, or a fetch in between would be missed
         return Seen(kept_list(db, self._policy.fingerprint), fetches)
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
@@ -83,15 +75,14 @@ class Surveys(ForkAware):
 
         If the list that the caller has seen on disk does not do, a new one is fetched.
         """
-        self.same_process()
         choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
             return choice
-        if self._fetch(seen):
+        if self._fetching.fetch(seen.fetches):
             with self._state.transaction() as db:
                 seen = self.seen(db)
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
-        self._pace(isinstance(choice, Found) and fresh)
+        self._fetching.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             return Outcome(
                 "unavailable", "the list of surveys could not be fetched; try again later"
@@ -153,65 +144,8 @@ class Surveys(ForkAware):
                 return None  # it is not as it was verified: fetched again
         return self._verified[listed.id]
 
-    def _keep(self, listed: Sequence[ListedSurvey]) -> None:
+    def _keep(self, reply: Reply) -> None:
+        listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if self._consent.is_given(db):
                 keep_list(db, listed, self._policy.fingerprint, self._now())
-
-    # Fetching, in a thread of its own: what the network does, the caller waits no longer than this
-
-    def _fetch(self, seen: Seen) -> bool:
-        """Whether there is a list on disk that the caller has not seen."""
-        _load_libraries()
-        with self._lock:
-            if self._fetches > seen.fetches:
-                return True  # by another thread, meanwhile
-            if self._monotonic() < self._pause_until:
-                return False
-            if self._flight is None or self._flight.done.is_set():
-                self._flight = _Flight()
-                try:
-                    threading.Thread(
-                        target=self._fly, args=(self._flight,), name="deniable-surveys", daemon=True
-                    ).start()
-                except RuntimeError:  # the interpreter is ending
-                    self._flight.done.set()
-            flight = self._flight
-        flight.done.wait(FETCH_SECONDS)
-        return flight.well
-
-    def _fly(self, flight: _Flight) -> None:
-        try:
-            reply = self._transport.request("GET", "/v1/surveys", None, None, FETCH_SECONDS)
-            listed = read_list(reply, self._policy)
-            self._keep(listed)
-            with self._lock:
-                self._fetches += 1
-            flight.well = True
-        except (Unreachable, StoreUnusable):
-            pass
-        finally:
-            flight.done.set()
-
-    def _pace(self, helped: bool) -> None:
-        """Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds."""
-        with self._lock:
-            self._in_vain = 0 if helped else self._in_vain + 1
-            pause = (
-                min(LONGEST_PAUSE, 2.0 ** min(self._in_vain - 1, 20)) if self._in_vain > 1 else 0
-            )
-            if self._monotonic() >= self._pause_until:
-                self._pause_until = self._monotonic() + pause
-
-
-def _load_libraries() -> None:
-    """In the caller's time, once: the two seconds after it are for the network alone."""
-    import requests  # noqa: F401
-    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
-
-
-class _Flight:
-    """One fetch under way, which several threads may wait for."""
-
-    def __init__(self) -> None:
-        self.done, self.well = threading.Event(), False

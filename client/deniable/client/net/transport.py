@@ -8,22 +8,24 @@ address and time. Plain HTTP is spoken to this machine only.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
+from urllib.parse import quote, urlsplit
 
 from deniable.shared.errors import DeniableError, InvalidPolicy
 
-if TYPE_CHECKING:
-    import requests
-
-MOST_REPLY_BYTES = 4 * 2**20
-PIECE = 1024  # small, so that a server that drips is noticed
+MOST_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
+MOST_REPLY_BYTES = 64 * 2**10  # to an envelope
 
 
 class Unreachable(DeniableError):
-    """No whole reply came from the server."""
+    """No whole reply came. `sent`: whether the server may have seen the request."""
+
+    def __init__(self, message: str, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Reply:
     status: int
     body: bytes
     retry_after: str | None = None
+    content_type: str = ""
 
 
 class Transport(Protocol):
@@ -42,36 +45,34 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """The real one, over `requests`, which is loaded with the first request."""
+    """The real one; what it is made of is loaded with the first request."""
 
     def __init__(self, server: str) -> None:
         self.base = checked_address(server)
+        self._address = urlsplit(self.base)
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
         from http.client import HTTPException
 
-        import requests
-        from urllib3.exceptions import HTTPError
+        from deniable.client.net.exchange import connected, exchanged
 
-        deadline = time.monotonic() + timeout
+        deadline, sent = time.monotonic() + timeout, False
+        headers = {} if content_type is None else {"Content-Type": content_type}
+        whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
+        most = MOST_LIST_BYTES if method == "GET" else MOST_REPLY_BYTES
         try:
-            with _session() as session:
-                headers = {} if content_type is None else {"Content-Type": content_type}
-                with session.request(
-                    method,
-                    self.base + path,
-                    data=body,
-                    headers=headers,
-                    timeout=timeout,
-                    allow_redirects=False,
-                    stream=True,
-                ) as response:
-                    whole = _read(response, deadline)
-                    return Reply(response.status_code, whole, response.headers.get("Retry-After"))
-        except (requests.RequestException, HTTPError, HTTPException, OSError, ValueError) as error:
-            raise Unreachable(f"{self.base} gave no reply: {type(error).__name__}") from None
+            with closing(connected(self._address, deadline)) as sock:
+                sent = True
+                request = method, whole_path, body, headers
+                response, whole = exchanged(sock, self._address, request, most, deadline)
+            said = response.headers
+            return Reply(
+                response.status, whole, said.get("Retry-After"), said.get("Content-Type", "")
+            )
+        except (HTTPException, OSError, ValueError) as error:
+            raise Unreachable(f"{self.base} gave no reply: {type(error).__name__}", sent) from None
 
 
 def checked_address(server: str) -> str:
@@ -96,33 +97,3 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _session() -> requests.Session:
-    import requests
-    from requests.cookies import RequestsCookieJar
-
-    session = requests.Session()
-    session.trust_env = False  # no netrc, no proxy, no other certificate store
-    session.cookies = RequestsCookieJar()
-    session.headers.clear()
-    session.headers.update(
-        {
-            "User-Agent": "deniable",
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "Connection": "close",
-        }
-    )
-    return session
-
-
-def _read(response: requests.Response, deadline: float) -> bytes:
-    """The whole body, undecoded, if it is small and comes in time."""
-    pieces, size = [], 0
-    while piece := response.raw.read(PIECE, decode_content=False):
-        size += len(piece)
-        if size > MOST_REPLY_BYTES or time.monotonic() > deadline:
-            raise ValueError("the reply is too large or too slow")
-        pieces.append(piece)
-    return b"".join(pieces)

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from deniable.client.forking import ForkAware
 from deniable.client.state import Transaction, schema
 from deniable.client.state.ledger import count_charges
-from deniable.client.state.marker import Marker
+from deniable.client.state.marker import Marker, sync_folder
 from deniable.shared.errors import StoreUnusable
 
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
@@ -162,6 +162,8 @@ class State(ForkAware):
         version = _pragma(db, "user_version")
         if version == 0 and charges is None and not _pragma(db, "schema_version"):
             schema.create(db)
+            db.execute("COMMIT")  # before there is a marker: an empty database beside one is a loss
+            db.execute("BEGIN IMMEDIATE")
         elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
                 f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
@@ -185,9 +187,12 @@ class State(ForkAware):
             self.marker.note(kept)
 
     def _make_file(self) -> None:
-        if not self.folder.is_dir():
+        missing = [each for each in (self.folder, *self.folder.parents) if not each.is_dir()]
+        if missing:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
+        for folder in missing:
+            sync_folder(folder.parent)
         os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
 
     # Forks: a fork waits for the transaction under way

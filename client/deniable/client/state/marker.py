@@ -1,7 +1,9 @@
 """The marker: a file beside the database that remembers how many charges were made with it.
 
-It holds one byte for each charge. A database that has vanished, or has gone back to an earlier day,
-is then noticed: nothing is spent again. It is never made shorter, and never deleted.
+It is made once the schema is on disk, and before the first charge: whenever the device dies, either
+there is nothing to lose yet, or a marker that tells. It holds one byte for each charge, so that a
+database that has vanished, or has gone back to an earlier day, is noticed: nothing is spent again.
+It is never made shorter, and never deleted.
 """
 
 from __future__ import annotations
@@ -29,9 +31,7 @@ class Marker:
         marker = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
         os.fsync(marker)
         os.close(marker)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        sync_folder(self.path.parent)
 
     def note(self, charges: int) -> None:
         """Make it this long at least, once so many charges are on disk."""
@@ -41,3 +41,12 @@ class Marker:
                 os.pwrite(marker, b".", charges - 1)
             finally:
                 os.close(marker)
+
+
+def sync_folder(path: Path) -> None:
+    """The names in this folder are on disk when this returns."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

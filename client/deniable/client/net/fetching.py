@@ -1,0 +1,102 @@
+"""Fetching the server's list: in a thread of its own, one fetch at a time, and rarely in vain.
+
+Whatever the network does, the caller waits two seconds at most. The fetch itself may take longer,
+and its list is kept for the next call. One that has outlived its deadline is forgotten: what it
+still brings is not used, and the next fetch starts anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from deniable.client.forking import ForkAware
+from deniable.client.net.transport import Reply, Transport, Unreachable
+from deniable.shared.errors import StoreUnusable
+
+FETCH_SECONDS = 2.0  # that a caller waits
+LIST_SECONDS = 20.0  # until the whole list has come, on a slow line
+LONGEST_PAUSE = 300.0
+
+
+class Fetching(ForkAware):
+    """`keep` reads a reply and puts it on disk, or raises Unreachable if there is no list in it."""
+
+    def __init__(
+        self, transport: Transport, keep: Callable[[Reply], None], monotonic: Callable[[], float]
+    ) -> None:
+        self._transport, self._keep, self._monotonic = transport, keep, monotonic
+        super().__init__()
+
+    def remake(self) -> None:
+        self._lock = threading.Lock()
+        self._flight: _Flight | None = None
+        self.ended_well = self._in_vain = 0  # fetches, in this process
+        self._pause_until = 0.0
+
+    def fetch(self, seen: int) -> bool:
+        """Whether there is a list on disk that is newer than so many fetches that ended well."""
+        self.same_process()
+        _load_libraries()
+        with self._lock:
+            if self.ended_well > seen:
+                return True  # by another thread, meanwhile
+            if self._monotonic() < self._pause_until:
+                return False
+            flight = self._flight
+            if flight is None or flight.done.is_set() or self._monotonic() >= flight.until:
+                flight = self._flight = self._started()
+        flight.done.wait(FETCH_SECONDS)
+        return flight.well
+
+    def pace(self, helped: bool) -> None:
+        """Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds."""
+        self.same_process()
+        with self._lock:
+            self._in_vain = 0 if helped else self._in_vain + 1
+            pause = (
+                min(LONGEST_PAUSE, 2.0 ** min(self._in_vain - 1, 20)) if self._in_vain > 1 else 0
+            )
+            if self._monotonic() >= self._pause_until:
+                self._pause_until = self._monotonic() + pause
+
+    def _started(self) -> _Flight:
+        flight = _Flight(self._monotonic() + LIST_SECONDS)
+        try:
+            threading.Thread(
+                target=self._fly, args=(flight,), name="deniable-surveys", daemon=True
+            ).start()
+        except RuntimeError:  # the interpreter is ending
+            flight.done.set()
+        return flight
+
+    def _fly(self, flight: _Flight) -> None:
+        try:
+            reply = self._transport.request("GET", "/v1/surveys", None, None, LIST_SECONDS)
+            with self._lock:
+                forgotten = self._flight is not flight
+            if forgotten:
+                return
+            self._keep(reply)
+            with self._lock:
+                self.ended_well += 1
+            flight.well = True
+        except (Unreachable, StoreUnusable):
+            pass
+        finally:
+            flight.done.set()
+
+
+class _Flight:
+    """One fetch under way, which several threads may wait for."""
+
+    def __init__(self, until: float) -> None:
+        self.until, self.done, self.well = until, threading.Event(), False
+
+
+def _load_libraries() -> None:
+    """In the caller's time, once: the two seconds after it are for the network alone."""
+    import certifi  # noqa: F401
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
+
+    from deniable.client.net import exchange  # noqa: F401

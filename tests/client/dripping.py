@@ -1,0 +1,139 @@
+"""Servers that never come to an end, each in its own way, and that can be healed."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.client.scripted import ACCEPTED
+
+Write = Callable[[bytes], object]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+class Dripping(socketserver.ThreadingTCPServer):
+    """What `way` writes, to everyone who asks, until it is healed; then a list, or a yes."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, way: str, listed: bytes = b"", tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.way, self.listed, self.tls = WAYS[way], listed, tls
+        self.healed, self.ended, self.asked = threading.Event(), threading.Event(), list[bytes]()
+        scheme = "https" if tls else "http"
+        self.url = f"{scheme}://localhost:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is what the tests are for."""
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    server: Dripping
+
+    def handle(self) -> None:
+        if self.server.way is handshake and not self.server.healed.is_set():
+            self.server.asked.append(b"")
+            self.server.way(self.request.sendall, self.server.ended)
+        elif self.server.tls:
+            with self.server.tls.wrap_socket(self.request, server_side=True) as connection:
+                self.answer(connection)
+        else:
+            self.answer(self.request)
+
+    def answer(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as reader:
+            line = reader.readline()
+            self.server.asked.append(line)
+            length = 0
+            while (said := reader.readline()) not in (b"\r\n", b""):
+                name, _, value = said.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            reader.read(length)
+        if not self.server.healed.is_set():
+            self.server.way(connection.sendall, self.server.ended)
+            return
+        body = self.server.listed if line.startswith(b"GET") else ACCEPTED.body
+        connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def slowly(write: Write, ended: threading.Event, piece: bytes) -> None:
+    while not ended.wait(0.01):
+        write(piece)
+
+
+def header(write: Write, ended: threading.Event) -> None:
+    write(HEAD + b"X-Drip: ")
+    slowly(write, ended, b"x")
+
+
+def headers(write: Write, ended: threading.Event) -> None:
+    write(HEAD)
+    slowly(write, ended, b"X-Drip: x\r\n")
+
+
+def body(write: Write, ended: threading.Event) -> None:
+    write(HEAD + b"Content-Length: 1000000000\r\n\r\n")
+    slowly(write, ended, b" ")
+
+
+def chunks(write: Write, ended: threading.Event) -> None:
+    write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    slowly(write, ended, b"1\r\n \r\n")
+
+
+def chunk_head(write: Write, ended: threading.Event) -> None:
+    write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;")
+    slowly(write, ended, b"x")
+
+
+def continues(write: Write, ended: threading.Event) -> None:
+    slowly(write, ended, b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def flood(write: Write, ended: threading.Event) -> None:
+    """As fast as it goes, which costs the client its processor too."""
+    while not ended.is_set():
+        write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
+def silence(write: Write, ended: threading.Event) -> None:
+    ended.wait()
+
+
+def handshake(write: Write, ended: threading.Event) -> None:
+    """The head of a TLS record of 16 kB, and then its bytes, one now and then."""
+    write(b"\x16\x03\x03\x40\x00")
+    slowly(write, ended, b"\x02")
+
+
+def cut_short(write: Write, ended: threading.Event) -> None:
+    """Ends, but before it has said all."""
+    write(HEAD + b'Content-Length: 1000\r\n\r\n{"surveys": []}')
+
+
+WAYS: dict[str, Callable[[Write, threading.Event], None]] = {
+    each.__name__: each
+    for each in (
+        header, headers, body, chunks, chunk_head, continues, flood, silence, cut_short, handshake
+    )
+}  # fmt: skip
+
+
+@contextmanager
+def dripping(way: str, **how: Any) -> Iterator[Dripping]:
+    server = Dripping(way, **how)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,129 @@
+"""A program that tests run: installs that are killed in their first moments, each in a new folder.
+
+`python -m tests.client.first_start FOLDER steps` kills at each step in turn: before and after every
+call that the state makes of the system and of SQLite. `... FOLDER moments COUNT` kills from
+outside, at any moment of a first start. Prints what every install came to afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from deniable.client import Client, Policy
+from deniable.client.net.transport import Reply, Unreachable
+from deniable.client.sent import read_summary
+from deniable.shared.errors import StoreUnusable
+from deniable.shared.survey.signing import public_hex
+from tests.client.scripted import KEY, bit, document, entry
+from tests.eventually import PATIENCE
+
+PUBLISHED = document(questions=bit("crashed", "0.5"))
+LISTED = Reply(200, json.dumps({"surveys": [entry(PUBLISHED)]}).encode())
+
+
+class Listing:
+    """A network on which surveys are read, and nothing is sent."""
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        if method == "GET":
+            return LISTED
+        raise Unreachable("nobody there")
+
+
+def start(folder: Path) -> str:
+    client = Client(
+        "https://stats.example.org",
+        policy=Policy(keys=[public_hex(KEY)]),
+        state=folder,
+        now=lambda: datetime(2026, 12, 10, 12, tzinfo=UTC),
+        transport=Listing(),
+    )
+    consent = client.consent(True)
+    status = client.answer("app-health", crashed=True).status
+    client._uploader.stop(PATIENCE)
+    return status if consent else f"no consent on disk, {status}"
+
+
+def afterwards(folder: Path) -> str:
+    """What the install comes to at its next starts, and whether it has spent once, for a report."""
+    first, again = start(folder), start(folder)
+    try:
+        told = read_summary(folder)
+    except StoreUnusable:
+        return "bricked"
+    spent_once = told.ledger.total == 500_000_000 and told.ledger.charges == 1
+    reported = len(told.entries) <= 1
+    marked = (folder / "deniable.used").stat().st_size == 1
+    return f"{first} {again}" if spent_once and reported and marked else f"wrong: {first} {told}"
+
+
+def killed(folder: Path, step: int = 0, wait: float | None = None) -> bool:
+    """Whether a child that starts the install was killed, at a step or after so long."""
+    child = os.fork()
+    if child == 0:
+        sys.setprofile(_killer(step))
+        start(folder)
+        sys.setprofile(None)
+        os._exit(0)
+    if wait is not None:
+        time.sleep(wait)
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1] != 0
+
+
+def steps(folder: Path) -> Counter[str]:
+    """One install for each step, until one is not killed because it has no such step."""
+    ends, step = Counter[str](), 1
+    while killed(here := folder / str(step), step):
+        ends[afterwards(here)] += 1
+        shutil.rmtree(here)
+        step += 1
+    return ends
+
+
+def _killer(step: int) -> Callable[[FrameType, str, object], None]:
+    """Kills its process at the so manieth call out of the state's own code, or return to it."""
+    left = step
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal left
+        if event.startswith("c_") and "/client/state/" in frame.f_code.co_filename:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return count
+
+
+def moments(folder: Path, count: str) -> Counter[str]:
+    """Anywhere in the time that an undisturbed start takes; more of them near its beginning."""
+    ends, begin = Counter[str](), time.monotonic()
+    killed(folder / "undisturbed")
+    longest = time.monotonic() - begin
+    for number in range(int(count)):
+        here = folder / str(number)
+        killed(here, wait=random.uniform(0, longest) * random.random())
+        ends[afterwards(here)] += 1
+        shutil.rmtree(here)
+    return ends
+
+
+if __name__ == "__main__":
+    start(Path(sys.argv[1]) / "warm")  # every module is loaded: the children begin at once
+    programs: dict[str, Callable[..., Counter[str]]] = {"steps": steps, "moments": moments}
+    print(json.dumps(programs[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])))
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,238 @@
+"""One deadline on a whole exchange: no server keeps the client busy for longer, or for good."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import certifi
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from deniable.client.net import exchange, fetching, uploader
+from deniable.client.net.transport import HttpTransport, Reply, Unreachable
+from tests.client.conftest import MakeClient
+from tests.client.dripping import WAYS, dripping
+from tests.client.scripted import ACCEPTED, Ticks, bit, document, entry
+from tests.eventually import PATIENCE, eventually
+
+PUBLISHED = document(questions=bit("crashed", "0.5"))
+PLAIN = [way for way in WAYS if way != "handshake"]
+LISTED = json.dumps({"surveys": [entry(PUBLISHED)]}).encode()
+
+
+def ends(transport: HttpTransport, timeout: float = 0.3) -> list[Exception]:
+    """What a request came to, in a thread, so that one without an end is a failure and no hang."""
+    raised, done = list[Exception](), threading.Event()
+
+    def ask() -> None:
+        try:
+            transport.request("GET", "/v1/surveys", None, None, timeout)
+        except Exception as error:  # noqa: BLE001 - the test says which
+            raised.append(error)
+        done.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert done.wait(PATIENCE / 2), "the request goes on for good"
+    return raised
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    """A certificate for localhost, which vouches for itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.2"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "localhost.pem"
+    file.write_bytes(
+        made.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return file
+
+
+def tls(authority: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority)
+    return context
+
+
+@pytest.mark.parametrize("way", PLAIN)
+def test_every_drip_is_cut_off_in_time(way: str) -> None:
+    with dripping(way) as server:
+        (raised,) = ends(HttpTransport(server.url))
+    assert isinstance(raised, Unreachable)
+    assert raised.sent
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_drip_is_cut_off_in_time_under_tls(
+    way: str, authority: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certifi, "where", lambda: str(authority))
+    with dripping(way, tls=tls(authority)) as server:
+        (raised,) = ends(HttpTransport(server.url))
+        assert isinstance(raised, Unreachable)
+        assert raised.sent == (way != "handshake")
+        server.healed.set()
+        assert ends(HttpTransport(server.url), PATIENCE) == []
+
+
+@pytest.mark.parametrize("way", PLAIN)
+def test_a_client_recovers_from_every_drip(
+    client_of: MakeClient, ticks: Ticks, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its list first, then its report: once the server is well, the next try succeeds."""
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(fetching, "LIST_SECONDS", 0.3)
+    monkeypatch.setattr(uploader, "SEND_SECONDS", 0.3)
+    with dripping(way, listed=LISTED) as server:
+        client = client_of(server=server.url, monotonic=ticks)
+        assert client.answer("app-health", crashed=True).status == "unavailable"
+        flight = client._surveys._fetching._flight
+        assert flight is not None
+        assert flight.done.wait(PATIENCE)
+        assert not flight.well
+        server.healed.set()
+        monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
+        monkeypatch.setattr(fetching, "LIST_SECONDS", PATIENCE)
+        assert client.answer("unheard-of").status == "no-survey"
+        server.healed.clear()
+        assert client.answer("app-health", crashed=True).status == "queued"
+        eventually(lambda: client._uploader._backoff.rest != 0, "the first try has failed")
+        server.healed.set()
+        monkeypatch.setattr(uploader, "SEND_SECONDS", PATIENCE)
+        assert client.flush(PATIENCE) == 0
+    assert b"POST /v1/envelopes HTTP/1.1\r\n" in server.asked
+
+
+def test_a_flood_of_interim_replies_ends_long_before_the_deadline() -> None:
+    """They are bounded in bytes as well, so that they cost no processor until then."""
+    with dripping("flood") as server:
+        (raised,) = ends(HttpTransport(server.url), 100 * PATIENCE)
+    assert isinstance(raised, Unreachable)
+
+
+def test_a_body_that_is_cut_short_is_no_reply() -> None:
+    with dripping("cut_short") as server:
+        (raised,) = ends(HttpTransport(server.url), PATIENCE)
+    assert isinstance(raised, Unreachable)
+
+
+def test_nobody_there_is_told_from_no_reply() -> None:
+    with dripping("silence") as server:
+        url = server.url
+    (raised,) = ends(HttpTransport(url))
+    assert isinstance(raised, Unreachable)
+    assert not raised.sent
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_no_certificate_is_trusted_because_the_environment_says_so(
+    authority: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, str(authority))
+    with dripping("silence", listed=LISTED, tls=tls(authority)) as server:
+        server.healed.set()
+        (raised,) = ends(HttpTransport(server.url), PATIENCE)
+        assert isinstance(raised, Unreachable)
+        assert server.asked == []
+
+
+def test_a_certificate_is_for_its_own_name_only(
+    authority: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of the two tests above: it is trusted, and vouches for localhost."""
+    monkeypatch.setattr(certifi, "where", lambda: str(authority))
+    with dripping("silence", listed=LISTED, tls=tls(authority)) as server:
+        server.healed.set()
+        named_otherwise = server.url.replace("localhost", "127.0.0.1")
+        (raised,) = ends(HttpTransport(named_otherwise), PATIENCE)
+        assert isinstance(raised, Unreachable)
+        assert ends(HttpTransport(server.url), PATIENCE) == []
+
+
+def test_the_environment_cannot_have_the_connection_s_keys_written_down(
+    authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certifi, "where", lambda: str(authority))
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    assert exchange._trusting().keylog_filename is None
+
+
+class Stuck:
+    """A network whose first fetch never comes back by itself, and whose second is prompt."""
+
+    def __init__(self) -> None:
+        self.asked, self.released = 0, threading.Event()
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        if method == "POST":
+            return Reply(200, ACCEPTED.body)
+        self.asked += 1
+        if self.asked > 1:
+            return Reply(200, LISTED)
+        self.released.wait()
+        return Reply(200, b'{"surveys": []}')
+
+
+def test_a_fetch_that_outlives_its_deadline_is_forgotten(
+    client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a name server that is silent. What it still brings is not used."""
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.05)
+    network = Stuck()
+    client = client_of(transport=network, monotonic=ticks)
+    assert client.answer("app-health", crashed=True).status == "unavailable"
+    first = client._surveys._fetching._flight
+    assert first is not None
+    ticks.seconds += fetching.LIST_SECONDS - 0.5
+    assert client.answer("app-health", crashed=True).status == "unavailable"
+    assert network.asked == 1, "it may still come"
+    ticks.seconds += 2
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
+    assert client.answer("app-health", crashed=True).status != "unavailable"
+    assert network.asked == 2
+    network.released.set()
+    assert first.done.wait(PATIENCE)
+    assert client.answer("app-health", crashed=True).status == "already-answered"
+    assert network.asked == 2, "the list on disk is still the newer one"
+
+
+def test_a_connection_is_waited_for_until_the_deadline_only() -> None:
+    """The other end's queue is full: nobody says yes or no."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as server, ExitStack() as stack:
+        for _ in range(4):
+            waiting = stack.enter_context(closing(socket.socket()))
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        (raised,) = ends(HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}"))
+    assert isinstance(raised, Unreachable)
+    assert not raised.sent
