@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from deniable.client import Policy
+from deniable.client import Policy, policy
 from deniable.shared.errors import InvalidPolicy
+from deniable.shared.survey import kinds
 
 KEY = "ab" * 32
 
@@ -70,3 +71,7 @@ def test_the_fingerprint_is_of_what_is_trusted() -> None:
         Policy(keys=[two], surveys=[one]),
     ]
     assert len({same, *(policy.fingerprint for policy in others)}) == 6
+
+
+def test_the_kinds_that_can_be_declared_are_those_that_surveys_ask() -> None:
+    assert set(policy.KINDS) == set(kinds.KINDS)

@@ -15,7 +15,7 @@ from functools import cached_property
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
 
-KINDS = ("bit", "number", "choice")
+KINDS = ("bit", "number", "choice")  # a test holds them to the table, which is dear to import
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -70,9 +70,10 @@ class Policy:
 
     def undeclared(self, names: Collection[str]) -> str | None:
         """The first of these names that the app has not declared, if it has declared any."""
-        return next(
-            (n for n in names if self.questions is not None and n not in self.questions), None
-        )
+        if self.questions is None:
+            return None
+        declared = self.questions
+        return next((name for name in names if name not in declared), None)
 
     def mismatch(self, kinds: Mapping[str, str]) -> str | None:
         """Why questions of these kinds, by name, are not those that the app has declared."""

@@ -64,9 +64,8 @@ class Surveys:
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
-        fetches = (
-            self._fetching.ended_well
-        )  # before the list is read, or a fetch in between would be missed
+        # Before the list is read, or a fetch in between would be missed.
+        fetches = self._fetching.ended_well
         return Seen(kept_list(db, self._policy.fingerprint), fetches)
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
@@ -99,9 +98,8 @@ class Surveys:
     ) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
         meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
-        return self._newest(meant, wanted, today, obstacle), kept.is_fresh(
-            self._now(), FRESH_SECONDS
-        )
+        fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
+        return self._newest(meant, wanted, today, obstacle), fresh
 
     def _newest(
         self, meant: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle

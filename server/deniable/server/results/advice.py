@@ -22,8 +22,7 @@ WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 def expected_error(question: Question, people: int) -> float:
     """Half of the 95 % interval to expect, in the statistic's own measure."""
-    low, high = question.range
-    return Z95 * question.mechanism.predicted_error(people) * (high - low)
+    return Z95 * question.mechanism.predicted_error(people) * question.span
 
 
 def facts(survey: Survey) -> dict[str, Any]:
