@@ -108,6 +108,15 @@ class Answer:
     drip: bool = False  # a body without an end, a little now and then
 
 
+PROBLEM = "application/problem+json"
+
+
+def problem(status: int, body: bytes | None = None, kind: str = PROBLEM) -> Answer:
+    """As the server itself refuses; or nearly so."""
+    said = json.dumps({"type": "about:blank", "status": status}).encode()
+    return Answer(status, said if body is None else body, {"Content-Type": kind})
+
+
 LATER = Answer(503, headers={"Retry-After": "600"})  # no flush of a test waits so long
 ACCEPTED = Answer(body=b'{"accepted": 1, "duplicates": 0, "refused": []}')
 

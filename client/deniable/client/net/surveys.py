@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from deniable.client.consent import Consent
+from deniable.client.escaping import escaped
 from deniable.client.net.fetching import Fetching
 from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import Reply, Transport
@@ -104,7 +105,7 @@ class Surveys:
         if not sound:
             return Outcome(
                 "refused",
-                meant[-1].problem or "the copy of the survey on disk was changed",
+                escaped(meant[-1].problem or "") or "the copy of the survey on disk was changed",
                 meant[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
