@@ -13,6 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from deniable.client.net.transport import Reply, Unreachable
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.survey.document import parse_toml, render_document, survey_id
 from deniable.shared.survey.signing import public_hex, sign
@@ -157,6 +158,15 @@ class Script:
 
     def envelopes(self) -> list[Any]:
         return [each for post in self.posts for each in parse_envelopes(post.body)]
+
+
+class Nobody:
+    """A network on which there is nobody."""
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        raise Unreachable("nobody there")
 
 
 class Clock:

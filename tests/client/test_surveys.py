@@ -67,9 +67,10 @@ def test_a_list_is_fresh_for_an_hour(seconds: int, fresh: bool) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE settings SET value = replace(value, ' ', 'x ') WHERE name = 'fetched'",
-        "UPDATE settings SET value = 'x' WHERE name = 'fetched'",
-        "DELETE FROM settings WHERE name = 'fetched'",
+        "UPDATE lists SET policy = 'x'",
+        "UPDATE lists SET fetched = 'x'",
+        "UPDATE lists SET server = 'x'",
+        "DELETE FROM lists",
         "UPDATE surveys SET document = 'text'",
         "UPDATE surveys SET name = x'00'",
         "UPDATE surveys SET listed = 'x'",

@@ -101,5 +101,5 @@ class Answering:
         with self._state.transaction() as db:
             if not self._consent.is_given(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NOT_GIVEN, found.id, round_)
-            outbox.put(db, envelope, survey.taken_until(round_), entry)
+            outbox.put(db, envelope, survey.taken_until(round_), entry, self._surveys.server)
         return Outcome("queued", "a report is on disk and will be sent", found.id, round_)

@@ -53,12 +53,12 @@ class Client:
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
             )
-        checked_address(server)
+        server = self._server = checked_address(server)
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
-        self._surveys = Surveys(self._state, policy, carrier, self._consent, now, monotonic)
+        self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
         self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
-        self._uploader = Uploader(self._state, carrier, self._consent, now, monotonic)
+        self._uploader = Uploader(self._state, server, carrier, self._consent, now, monotonic)
         self._resume()
 
     def consent(self, given: bool) -> bool:
@@ -110,7 +110,7 @@ class Client:
             with self._state.transaction() as db:
                 outbox.delete_expired(db, self._now())
                 if self._consent.obstacle(db):
-                    return outbox.waiting(db)
+                    return outbox.waiting(db, self._server)
             return self._uploader.flush(timeout)
         except StoreUnusable:
             return 0
@@ -149,7 +149,7 @@ class Client:
         with suppress(StoreUnusable):
             with self._state.transaction() as db:
                 outbox.delete_expired(db, self._now())
-                left = not self._consent.obstacle(db) and outbox.waiting(db)
+                left = not self._consent.obstacle(db) and outbox.waiting(db, self._server)
             if left:
                 self._uploader.wake()
 

@@ -52,12 +52,14 @@ class Surveys:
         self,
         state: State,
         policy: Policy,
+        server: str,
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._state, self._policy, self._consent, self._now = state, policy, consent, now
+        self.server = server
         self._fetching = Fetching(transport, self._keep, monotonic)
         self._verified: dict[str, Survey] = {}
 
@@ -65,7 +67,7 @@ class Surveys:
         fetches = (
             self._fetching.ended_well
         )  # before the list is read, or a fetch in between would be missed
-        return Seen(kept_list(db, self._policy.fingerprint), fetches)
+        return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
 
     def find(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
         """The newest open survey of this name, or the one of this id; else why there is none.
@@ -134,4 +136,4 @@ class Surveys:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if self._consent.is_given(db):
-                keep_list(db, listed, self._policy.fingerprint, self._now())
+                keep_list(db, self.server, listed, self._policy.fingerprint, self._now())

@@ -1,4 +1,5 @@
-"""The uploader: one background thread that sends what waits, one envelope in each request.
+"""The uploader: one background thread that sends what waits for its own server, one envelope in
+each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
 or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
@@ -30,12 +31,13 @@ class Uploader(ForkAware):
     def __init__(
         self,
         state: State,
+        server: str,
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._state, self._transport, self._now = state, transport, now
+        self._state, self._server, self._transport, self._now = state, server, transport, now
         self._consent, self._monotonic = consent, monotonic
         super().__init__()
 
@@ -159,7 +161,7 @@ class Uploader(ForkAware):
     def _oldest(self) -> QueuedEnvelope | None:
         with self._state.transaction() as db:
             outbox.delete_expired(db, self._now())
-            return None if self._consent.obstacle(db) else outbox.oldest(db)
+            return None if self._consent.obstacle(db) else outbox.oldest(db, self._server)
 
     def _send(self, first: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
@@ -175,4 +177,4 @@ class Uploader(ForkAware):
 
     def _left(self, fence: int) -> int:
         with self._state.transaction() as db:
-            return outbox.waiting(db, fence)
+            return outbox.waiting(db, self._server, fence)
