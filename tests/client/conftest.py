@@ -81,7 +81,12 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
     made: list[Client] = []
 
     def make(consent: bool = True, **changes: Any) -> Client:
-        options: dict[str, Any] = {"policy": policy, "state": tmp_path / "state", "now": clock}
+        options: dict[str, Any] = {
+            "policy": policy,
+            "state": tmp_path / "state",
+            "now": clock,
+            "send_within": 0.0,
+        }
         options |= changes
         client = Client(options.pop("server", script.url), **options)
         if consent:

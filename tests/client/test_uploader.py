@@ -163,7 +163,7 @@ def test_retry_after_is_a_minimum_even_for_flush(
     ticks.seconds += 599.5
     assert client.flush(0.4) == 1
     assert len(script.posts) == 1
-    ticks.seconds += 0.5
+    ticks.seconds += 600.5  # random time is added, up to as much again
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == 2
 
@@ -213,14 +213,14 @@ def test_the_bounds_of_the_uploader_s_pauses() -> None:
 def test_what_the_server_asked_for_is_the_least_pause(ticks: Ticks) -> None:
     backoff = Backoff(1.0, 3600.0, ticks, lambda low, high: high)
     backoff.fail(0.25)
-    assert backoff.rest == 1.0
+    assert backoff.rest == 60.25, "and up to a minute of random time more"
     backoff.hurry()
-    assert backoff.rest == 0.25
-    backoff.fail(7.0)
-    assert backoff.rest == 7.0
+    assert backoff.rest == 60.25
+    backoff.fail(70.0)
+    assert backoff.rest == 140.0, "or up to as much again"
     ticks.seconds += 3
     backoff.hurry()
-    assert backoff.rest == 4.0
+    assert backoff.rest == 137.0
 
 
 def test_no_number_of_failures_overflows(ticks: Ticks) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import time
 from collections.abc import Callable
@@ -48,7 +49,10 @@ class Client:
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        send_within: float = 60.0,
     ) -> None:
+        if not 0 <= send_within < math.inf:
+            raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
@@ -57,8 +61,12 @@ class Client:
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
         self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
-        self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
-        self._uploader = Uploader(self._state, server, carrier, self._consent, now, monotonic)
+        self._answering = Answering(
+            self._state, policy, self._surveys, self._consent, now, draw, send_within
+        )
+        self._uploader = Uploader(
+            self._state, server, carrier, self._consent, now, monotonic, send_within
+        )
         self._resume()
 
     def consent(self, given: bool) -> bool:

@@ -22,6 +22,7 @@ class DeliveryResult:
     settled: Literal["accepted", "refused"] | None
     detail: str = ""
     pause: float = 0.0
+    reached: bool = True  # whether the server may have seen it
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:

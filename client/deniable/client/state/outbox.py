@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 500
 KEY_BYTES = 32
-THEIRS = "server IN (?, '')"  # what version 1 left names no server: it goes to whoever comes first
+THEIRS = (
+    "server IN (:server, '')"  # what version 1 left names no server: it goes to whoever comes first
+)
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,23 @@ class QueuedEnvelope:
     survey: str
     round: int
     packed: bytes
+    due: float
 
 
 def put(
-    db: Transaction, envelope: Envelope, until: datetime, entry: HistoryEntry, server: str
+    db: Transaction,
+    envelope: Envelope,
+    until: datetime,
+    entry: HistoryEntry,
+    server: str,
+    due: float = 0.0,
 ) -> None:
     """One more envelope to send to this server, and its entry in the history. Beyond the bound the
     oldest is dropped and counted."""
     db.execute(
-        "INSERT INTO outbox (survey, round, envelope, until, server) VALUES (?, ?, ?, ?, ?)",
-        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp()), server),
+        "INSERT INTO outbox (survey, round, envelope, until, server, due)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp()), server, due),
     )
     history.add(db, entry)
     surplus = _count(db) - MOST_WAITING
@@ -52,8 +61,8 @@ def put(
 def waiting(db: Transaction, server: str, fence: int | None = None) -> int:
     """How many envelopes wait for this server, up to a number."""
     row = db.execute(
-        f"SELECT count(*) FROM outbox WHERE {THEIRS} AND (? IS NULL OR number <= ?)",  # noqa: S608 - a constant
-        (server, fence, fence),
+        f"SELECT count(*) FROM outbox WHERE {THEIRS} AND (:fence IS NULL OR number <= :fence)",  # noqa: S608 - a constant
+        {"server": server, "fence": fence},
     ).fetchone()
     return int(row[0])
 
@@ -65,15 +74,6 @@ def dropped(db: Transaction) -> int:
 def newest(db: Transaction) -> int:
     """The number of the last envelope, whoever it is for; 0 if there is none."""
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
-
-
-def oldest(db: Transaction, server: str) -> QueuedEnvelope | None:
-    row = db.execute(
-        "SELECT number, survey, round, envelope FROM outbox"  # noqa: S608 - a constant
-        f" WHERE {THEIRS} ORDER BY number LIMIT 1",
-        (server,),
-    ).fetchone()
-    return None if row is None else QueuedEnvelope(*row)
 
 
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:

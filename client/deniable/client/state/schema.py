@@ -43,6 +43,7 @@ TABLES = (
     ),
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
     # server: the address they were made for; '' in what version 1 left, which kept none.
+    # due: not sent before, but by a flush (seconds since 1970); tries: how often it was sent.
     Table(
         "outbox",
         """
@@ -52,6 +53,8 @@ TABLES = (
         envelope BLOB NOT NULL,
         until INTEGER NOT NULL,
         server TEXT NOT NULL DEFAULT '',
+        due REAL NOT NULL DEFAULT 0,
+        tries INTEGER NOT NULL DEFAULT 0,
         UNIQUE (survey, round)""",
     ),
     # When each server's list was last fetched, and by which policy it was judged.
@@ -96,6 +99,8 @@ def _creation(name: str) -> str:
 
 FROM_1_TO_2 = (
     "ALTER TABLE outbox ADD COLUMN server TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE outbox ADD COLUMN due REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE surveys RENAME TO listed",
     _creation("lists"),
     _creation("surveys"),
