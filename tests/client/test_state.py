@@ -317,6 +317,7 @@ def test_every_table_is_emptied_or_says_why_it_is_kept(
     """Also a table that is added later and that nobody has thought of."""
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
+    script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
     client = client_of(policy=POLICY)
     assert client.answer("app-health", crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
@@ -392,7 +393,7 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
     shutil.copytree(used, whole)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     statuses = []
-    for limit in range(0, 80_000, 8_000):
+    for limit in range(0, 120_000, 8_000):
         shutil.rmtree(used)
         shutil.copytree(whole, used)
         client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from deniable.client.escaping import escaped
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 1_000
 MOST_STRINGS, MOST_BETWEEN = 100_000, 2**20  # of a list: how many, and bytes outside of them
-_ID = re.compile(r"[0-9a-f]{64}")
+ID = re.compile(r"[0-9a-f]{64}")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one without an end goes to the end
 
 
@@ -71,7 +72,7 @@ def _read(entry: object, position: int, policy: Policy) -> ListedSurvey | None:
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(n), str) for n in names):
         return None
     id_, text, signature, key, state = (str(entry[name]) for name in names)
-    if not _ID.fullmatch(id_) or state not in ("open", "closed"):
+    if not ID.fullmatch(id_) or state not in ("open", "closed"):
         return None
     document = text.encode("utf-8", "replace")
     claimed = ListedSurvey(id_, position, "", state, document, signature, key)
@@ -81,7 +82,9 @@ def _read(entry: object, position: int, policy: Policy) -> ListedSurvey | None:
         return ListedSurvey(
             id_, position, _claimed_name(text), state, None, "", "", escaped(str(error))
         )
-    return ListedSurvey(id_, position, survey.name, state, document, signature, key)
+    closes = datetime.combine(survey.closes, time(), UTC) + timedelta(days=1)
+    name = survey.name
+    return ListedSurvey(id_, position, name, state, document, signature, key, None, closes)
 
 
 def _claimed_name(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from deniable.client.consent import Consent
 from deniable.client.escaping import escaped
 from deniable.client.net.fetching import Fetching
-from deniable.client.net.listing import read_list, verified
+from deniable.client.net.listing import ID, read_list, verified
 from deniable.client.net.transport import Reply, Transport
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
@@ -95,7 +95,8 @@ class Surveys:
 
     def _choose(self, kept: KeptList, wanted: str, today: date) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
-        meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
+        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
+        meant = [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
         return self._newest(meant, wanted, today), kept.is_fresh(self._now(), FRESH_SECONDS)
 
     def _newest(self, meant: list[ListedSurvey], wanted: str, today: date) -> Found | Outcome:

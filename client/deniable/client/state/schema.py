@@ -74,6 +74,8 @@ TABLES = (
         problem TEXT,
         PRIMARY KEY (server, id)""",
     ),
+    # Surveys that were listed as closed: no list opens them again, until their own days are over.
+    Table("closed", "survey TEXT PRIMARY KEY, until INTEGER NOT NULL"),
     # What left this device, or waits to. said: what the report says, question by question;
     # verdict: what became of it (history.Delivery).
     Table(
@@ -104,6 +106,7 @@ FROM_1_TO_2 = (
     "ALTER TABLE surveys RENAME TO listed",
     _creation("lists"),
     _creation("surveys"),
+    _creation("closed"),
     "INSERT INTO surveys SELECT '', * FROM listed",
     "DROP TABLE listed",
     """INSERT INTO lists SELECT '', CAST(value AS INTEGER), substr(value, instr(value, ' ') + 1)

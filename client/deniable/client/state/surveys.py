@@ -23,6 +23,7 @@ class ListedSurvey:
     signature: str
     key: str
     problem: str | None = None
+    closes: datetime | None = None  # the end of its own days; not a column
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ def keep_list(
     db: Transaction, server: str, surveys: Sequence[ListedSurvey], policy: str, now: datetime
 ) -> None:
     """Instead of this server's list before. `policy` is the fingerprint of the one that judged."""
+    _remember_closed(db, surveys, now)
     for table in ("surveys", "lists"):
         db.execute(f"DELETE FROM {table} WHERE server IN (?, '')", (server,))  # noqa: S608 - see above
     for each in surveys:
-        row = (server, *astuple(each))
+        row = (server, *astuple(each)[:-1])
         db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.execute("INSERT INTO lists VALUES (?, ?, ?)", (server, int(now.timestamp()), policy))
 
@@ -58,14 +60,23 @@ def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
     if held is None:
         return KeptList()
     query = (
-        "SELECT id, listed, name, state, document, signature, key, problem"
-        " FROM surveys WHERE server = ? ORDER BY listed"
+        "SELECT id, listed, name, iif(survey IS NULL, state, 'closed'), document, signature, key,"
+        " problem FROM surveys LEFT JOIN closed ON survey = id WHERE server = ? ORDER BY listed"
     )
     try:
         rows = db.execute(query, held[:1]).fetchall()
         return KeptList(tuple(_survey(row) for row in rows), int(held[1]))
     except ValueError:
         return KeptList()
+
+
+def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:
+    """The state is not signed, so closed is closed: a later list, true or not, does not reopen."""
+    db.execute("DELETE FROM closed WHERE until <= ?", (int(now.timestamp()),))
+    for each in surveys:
+        if each.state == "closed" and each.closes is not None and each.closes > now:
+            until = int(each.closes.timestamp())
+            db.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (each.id, until))
 
 
 def _survey(row: tuple[Any, ...]) -> ListedSurvey:  # Any: SQLite's kinds of value
