@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,16 +37,24 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def script() -> Iterator[Script]:
+    with serving() as script:
+        yield script
+
+
+@contextmanager
+def serving() -> Iterator[Script]:
     script = Script()
     server = QuietServer(("127.0.0.1", 0), handler(script))
     script.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    yield script
-    script.ended.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield script
+    finally:
+        script.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.fixture
@@ -72,7 +81,12 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
     made: list[Client] = []
 
     def make(consent: bool = True, **changes: Any) -> Client:
-        options: dict[str, Any] = {"policy": policy, "state": tmp_path / "state", "now": clock}
+        options: dict[str, Any] = {
+            "policy": policy,
+            "state": tmp_path / "state",
+            "now": clock,
+            "send_within": 0.0,
+        }
         options |= changes
         client = Client(options.pop("server", script.url), **options)
         if consent:

@@ -13,6 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from deniable.client.net.transport import Reply, Unreachable
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.survey.document import parse_toml, render_document, survey_id
 from deniable.shared.survey.signing import public_hex, sign
@@ -108,6 +109,15 @@ class Answer:
     drip: bool = False  # a body without an end, a little now and then
 
 
+PROBLEM = "application/problem+json"
+
+
+def problem(status: int, body: bytes | None = None, kind: str = PROBLEM) -> Answer:
+    """As the server itself refuses; or nearly so."""
+    said = json.dumps({"type": "about:blank", "status": status}).encode()
+    return Answer(status, said if body is None else body, {"Content-Type": kind})
+
+
 LATER = Answer(503, headers={"Retry-After": "600"})  # no flush of a test waits so long
 ACCEPTED = Answer(body=b'{"accepted": 1, "duplicates": 0, "refused": []}')
 
@@ -150,6 +160,15 @@ class Script:
         return [each for post in self.posts for each in parse_envelopes(post.body)]
 
 
+class Nobody:
+    """A network on which there is nobody."""
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        raise Unreachable("nobody there")
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = TODAY
@@ -188,7 +207,10 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
             self.play()
 
         def play(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # the client's process ended in mid-send: no server takes half a body
             seen = Request(self.command, self.path, self.headers.items(), body)
             answer = script.reply(seen)
             if answer.hold is not None:

@@ -114,8 +114,13 @@ def test_a_reply_of_the_most_bytes_is_read_whole(script: Script, method: str, mo
 
 def test_only_what_cannot_get_better_is_final() -> None:
     """Every other status is tried again, whatever its body says."""
-    body = b'{"accepted": 1, "duplicates": 0, "refused": []}'
-    settled = {status: delivery_result(Reply(status, body)).settled for status in range(100, 600)}
+
+    def settled_by(status: int) -> str | None:
+        body = {"accepted": 1, "duplicates": 0, "refused": [], "status": status}
+        kind = "application/problem+json; charset=utf-8"
+        return delivery_result(Reply(status, json.dumps(body).encode(), None, kind)).settled
+
+    settled = {status: settled_by(status) for status in range(100, 600)}
     final = {400, 405, 406, 410, 411, 413, 414, 415, 422, 431}
     assert {status for status, what in settled.items() if what == "refused"} == final
     assert {status for status, what in settled.items() if what == "accepted"} == {200}
@@ -137,10 +142,37 @@ def test_a_server_s_code_is_cut_short() -> None:
     """It is shown to a person, and kept on disk."""
     body = {"accepted": 0, "duplicates": 0, "refused": [{"code": "x" * 100_000}]}
     result = delivery_result(Reply(200, json.dumps(body).encode()))
-    assert result == DeliveryResult("refused", "x" * 64)
+    assert result == DeliveryResult("refused", "x" * 64 + "…")
 
 
 # The list of surveys
+
+
+def test_a_list_larger_than_four_mebibytes_is_read() -> None:
+    entries = [entry(document()), entry(document("other")) | {"document": "x" * 10 * 2**20}]
+    (good, bad) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
+    assert (good.problem, bad.document) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"surveys": [' + b"[]," * 2**20 + b"[]]}",
+        b'{"surveys": [' + b'"",' * 2**20 + b'""]}',
+        b'{"surveys": [' + b"0," * 2**20 + b"0]}",
+        b'{"surveys": [' + b'"\\"",' * 200_000 + b"0]}",
+        b'{"surveys": [' + b'"' * 2**21 + b"0]}",
+    ],
+    ids=["brackets", "strings", "numbers", "escapes", "quotes"],
+)
+def test_a_list_that_would_grow_in_memory_is_not_read(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = list[object]()
+    monkeypatch.setattr(json, "loads", loaded.append)
+    with pytest.raises(Unreachable):
+        read_list(Reply(200, body), POLICY)
+    assert loaded == []
 
 
 def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +197,12 @@ def test_a_survey_not_to_answer_is_kept_without_its_document() -> None:
     (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
     assert (listed.name, listed.document, listed.signature, listed.key) == ("x" * 64, None, "", "")
     assert "not a trusted key" in (listed.problem or "")
+
+
+def test_a_string_without_an_end_is_looked_at_once() -> None:
+    """And not again from each of its quotes, which would take hours."""
+    with pytest.raises(Unreachable):
+        read_list(Reply(200, b'{"surveys": ["' + b'\\"' * 2**22), POLICY)
 
 
 def test_a_name_that_is_only_claimed_is_cut_short() -> None:

@@ -64,7 +64,7 @@ def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
     other.execute("ROLLBACK")
     other.close()
     script.always = ACCEPTED
-    ticks.seconds += 600
+    ticks.seconds += 1200
     before = len(script.posts)
     assert client._uploader.flush(PATIENCE) == 1
     assert len(script.posts) == before

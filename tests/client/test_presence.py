@@ -82,6 +82,7 @@ class Listing:
 
 
 PUBLISHED = document()
+NOON = TODAY.timestamp()
 
 
 def transcript(values: dict[str, object]) -> tuple[object, ...]:
@@ -121,7 +122,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
         tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
     tables["survey_keys"] = [(row[0], len(row[1]), row[2]) for row in tables["survey_keys"]]
     tables["outbox"] = [
-        tuple(len(value) if isinstance(value, bytes) else value for value in row)
+        tuple(len(value) if isinstance(value, bytes) else in_a_minute(value) for value in row)
         for row in tables["outbox"]
     ]
     tables["history"] = [
@@ -129,6 +130,11 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
         for row in tables["history"]
     ]
     return tables
+
+
+def in_a_minute(value: object) -> object:
+    """A moment that was drawn for sending, which depends on nothing, told by its range alone."""
+    return "soon" if isinstance(value, float) and 0 <= value - NOON <= 60 else value
 
 
 def kept_envelope(kept: dict[str, list[tuple[object, ...]]]) -> range:

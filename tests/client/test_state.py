@@ -22,7 +22,17 @@ from deniable.client.state.marker import Marker
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, ANSWERS, KEY, LATER, Clock, Script, bit, document
+from tests.client.scripted import (
+    ACCEPTED,
+    ANSWERS,
+    KEY,
+    LATER,
+    Clock,
+    Nobody,
+    Script,
+    bit,
+    document,
+)
 from tests.eventually import PATIENCE
 
 VERSION_1 = Path(__file__).with_name("state_of_version_1.sql")
@@ -221,7 +231,7 @@ def test_a_database_older_than_its_charges_means_no_report(
         "DROP TABLE charges",
         "UPDATE survey_keys SET key = 'x'",
         "UPDATE survey_keys SET key = x'00'",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
         "PRAGMA application_id = 1",
     ],
 )
@@ -233,7 +243,7 @@ def test_a_ledger_changed_from_outside_means_no_report(
 
 
 def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> None:
-    change_database(used, "PRAGMA user_version = 2")
+    change_database(used, "PRAGMA user_version = 3")
     outcome = client_of(policy=POLICY).answer("app-health", crashed=True)
     assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
 
@@ -242,6 +252,39 @@ def test_a_state_that_an_earlier_release_left_goes_on(
     client_of: MakeClient, script: Script, clock: Clock, policy: Policy, tmp_path: Path
 ) -> None:
     """A real one, with its consent, list of surveys, charges, keys and waiting reports."""
+    folder, waiting = left_by_version_1(tmp_path)
+    script.always, clock.now = ACCEPTED, clock.now + timedelta(days=1)
+    client = client_of(consent=False, policy=policy)
+    assert client.answer("app-health", **ANSWERS).status == "already-answered"
+    assert client.answer("once-only", crashed=True).status == "already-answered"
+    assert script.gets == [], "the list on disk is still fresh"
+    assert client.flush(PATIENCE) == 0
+    assert sorted(post.body for post in script.posts) == sorted(waiting)
+    told = read_summary(folder)
+    assert [entry.delivery for entry in told.entries] == ["accepted"] * 3
+    assert told.ledger.total == 3_250_000_000
+
+
+@pytest.mark.parametrize("step", range(len(schema.FROM_1_TO_2) + 1))
+def test_a_migration_is_done_wholly_or_not_at_all(
+    client_of: MakeClient, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut short at any step, the old state is as it was, and the next start migrates it."""
+    folder, _ = left_by_version_1(tmp_path)
+    before = dump(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "FROM_1_TO_2", (*schema.FROM_1_TO_2[:step], "no SQL"))
+        assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
+    assert dump(folder) == before
+    told = read_summary(folder)
+    assert (told.consent, told.ledger.total) == (True, 3_250_000_000)
+    fresh = State(tmp_path / "fresh")
+    with fresh.transaction(create=True):
+        pass
+    assert tables(folder) == tables(fresh.folder)
+
+
+def left_by_version_1(tmp_path: Path) -> tuple[Path, list[bytes]]:
     folder = tmp_path / "state"
     folder.mkdir()
     db = sqlite3.connect(folder / DATABASE)
@@ -249,16 +292,23 @@ def test_a_state_that_an_earlier_release_left_goes_on(
     waiting = [bytes(row[0]) for row in db.execute("SELECT envelope FROM outbox ORDER BY number")]
     db.close()
     (folder / MARKER).write_bytes(b"...")
-    script.always, clock.now = ACCEPTED, clock.now + timedelta(days=1)
-    client = client_of(consent=False, policy=policy)
-    assert client.answer("app-health", **ANSWERS).status == "already-answered"
-    assert client.answer("once-only", crashed=True).status == "already-answered"
-    assert script.gets == [], "the list on disk is still fresh"
-    assert client.flush(PATIENCE) == 0
-    assert [post.body for post in script.posts] == waiting
-    told = read_summary(folder)
-    assert [entry.delivery for entry in told.entries] == ["accepted"] * 3
-    assert told.ledger.total == 3_250_000_000
+    return folder, waiting
+
+
+def dump(folder: Path) -> list[str]:
+    db = sqlite3.connect(folder / DATABASE)
+    try:
+        return [*db.iterdump(), str(db.execute("PRAGMA user_version").fetchone())]
+    finally:
+        db.close()
+
+
+def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    db = sqlite3.connect(folder / DATABASE)
+    try:
+        return {t: db.execute(f"PRAGMA table_info({t})").fetchall() for t in rows_by_table(folder)}
+    finally:
+        db.close()
 
 
 def test_every_table_is_emptied_or_says_why_it_is_kept(
@@ -267,6 +317,7 @@ def test_every_table_is_emptied_or_says_why_it_is_kept(
     """Also a table that is added later and that nobody has thought of."""
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
+    script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
     client = client_of(policy=POLICY)
     assert client.answer("app-health", crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
@@ -296,7 +347,7 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
         (used / DATABASE).write_bytes(damaged)
         (used / MARKER).write_bytes(marker)
         Path(f"{used / DATABASE}-journal").unlink(missing_ok=True)
-        client = Client("http://127.0.0.1:9", policy=POLICY, state=used, now=clock)
+        client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())
         status = client.answer("app-health", crashed=True).status
         assert status in STATUSES - {"queued"}
         client._uploader.stop(1)
@@ -335,17 +386,17 @@ def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_
 
 
 def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
-    client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock
+    client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
 ) -> None:
     """No file may grow beyond a size, for sizes from nothing to enough."""
     whole = tmp_path / "whole"
     shutil.copytree(used, whole)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     statuses = []
-    for limit in range(0, 80_000, 8_000):
+    for limit in range(0, 120_000, 8_000):
         shutil.rmtree(used)
         shutil.copytree(whole, used)
-        client = Client("http://127.0.0.1:9", policy=POLICY, state=used, now=clock)
+        client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
             statuses.append(client.answer("app-health", crashed=True).status)

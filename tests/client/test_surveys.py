@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from deniable.client import Policy
+from deniable.client import Client, Policy
 from deniable.client.net.surveys import Found
 from deniable.client.state.connection import DATABASE
 from deniable.client.state.surveys import KeptList
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.survey import reader
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
@@ -67,9 +70,10 @@ def test_a_list_is_fresh_for_an_hour(seconds: int, fresh: bool) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE settings SET value = replace(value, ' ', 'x ') WHERE name = 'fetched'",
-        "UPDATE settings SET value = 'x' WHERE name = 'fetched'",
-        "DELETE FROM settings WHERE name = 'fetched'",
+        "UPDATE lists SET policy = 'x'",
+        "UPDATE lists SET fetched = 'x'",
+        "UPDATE lists SET server = 'x'",
+        "DELETE FROM lists",
         "UPDATE surveys SET document = 'text'",
         "UPDATE surveys SET name = x'00'",
         "UPDATE surveys SET listed = 'x'",
@@ -121,6 +125,86 @@ def test_a_list_that_comes_after_a_withdrawal_is_not_kept(
     db = sqlite3.connect(tmp_path / "state" / DATABASE)
     assert db.execute("SELECT count(*) FROM surveys").fetchone() == (0,)
     db.close()
+
+
+def closed_then_open(script: Script, client: Client, clock: Clock) -> str:
+    """The status where a list says closed, and a later one open again."""
+    script.surveys[0]["state"] = "closed"
+    assert client.answer("app-health", **ANSWERS).status == "closed"
+    script.surveys[0]["state"] = "open"
+    clock.now += timedelta(hours=2)
+    return client.answer("app-health", **ANSWERS).status
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["still listed", "not listed meanwhile"])
+def test_a_survey_seen_closed_is_not_opened_by_a_later_list(
+    script: Script, client_of: MakeClient, clock: Clock, gone: bool
+) -> None:
+    """Nobody signs the state: a server or a cache could say anything. Restarts change nothing."""
+    survey = script.publish(document())
+    assert closed_then_open(script, client_of(), clock) == "closed"
+    listed = script.surveys[:]
+    for _ in range(3):
+        clock.now += timedelta(hours=2)
+        script.surveys[:] = [] if gone else listed
+        client_of().answer("unheard-of")
+        clock.now += timedelta(hours=2)
+        script.surveys[:] = listed
+        assert client_of().answer(survey, **ANSWERS).status == "closed"
+
+
+def test_that_a_survey_was_closed_is_kept_until_its_own_days_are_over(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
+) -> None:
+    """Its last day is 2027-02-28."""
+    script.publish(document())
+    assert closed_then_open(script, client_of(), clock) == "closed"
+
+    def kept() -> int:
+        client_of().answer("unheard-of")
+        db = sqlite3.connect(tmp_path / "state" / DATABASE)
+        try:
+            return int(db.execute("SELECT count(*) FROM closed").fetchone()[0])
+        finally:
+            db.close()
+
+    clock.now = datetime(2027, 2, 28, 23, 59, tzinfo=UTC)
+    assert kept() == 1
+    clock.now = datetime(2027, 3, 1, tzinfo=UTC)
+    assert kept() == 0
+    script.surveys[0]["state"] = "closed"
+    clock.now += timedelta(hours=2)
+    assert kept() == 0, "whatever the list says of it later"
+
+
+def test_an_unverified_survey_closes_nothing(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    """A list may name any id: only a survey that the app could answer is remembered as closed."""
+    script.publish(document(), key=OTHER_KEY, state="closed")
+    client_of().answer("app-health", **ANSWERS)
+    script.surveys.clear()
+    script.publish(document())
+    clock.now += timedelta(hours=2)
+    assert client_of().answer("app-health", **ANSWERS).status == "queued"
+
+
+def test_an_id_is_never_matched_by_a_name(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A survey that is named like another's id is not answered for it, though a key signed it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "_ID", re.compile("none"))
+        script.publish(document("ab" * 32))
+        client = client_of()
+        assert client.answer("ab" * 32, **ANSWERS).status == "no-survey"
+
+
+@pytest.mark.parametrize("name", ["ab" * 32, "AB" * 32, "0" * 64])
+def test_a_name_that_looks_like_an_id_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSurvey, match="no survey's id"):
+        document(name)
+    document(name[1:])
 
 
 def test_what_the_server_lists_no_longer_is_forgotten(

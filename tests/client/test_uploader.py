@@ -34,6 +34,7 @@ from tests.client.scripted import (
     Ticks,
     bit,
     document,
+    problem,
 )
 from tests.eventually import PATIENCE, eventually
 
@@ -84,12 +85,12 @@ def test_what_the_server_refuses_is_recorded_and_not_sent_again(
     assert len(script.posts) == 1
 
 
-@pytest.mark.parametrize("status", [400, 413, 415, 422])
+@pytest.mark.parametrize("status", [400, 405, 413, 415, 422])
 def test_what_cannot_get_better_is_dropped(
     script: Script, client_of: MakeClient, tmp_path: Path, status: int
 ) -> None:
     script.publish(document())
-    script.always = Answer(status)
+    script.always = problem(status)
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert client.flush(PATIENCE) == 0
@@ -108,6 +109,14 @@ PASSING = {
     "half a reply": Answer(200, b'{"accepted": 1}'),
     "not json": Answer(200, b"\xff"),
     "a clock that differs": refusal("early"),
+    "a proxy's own 400": Answer(400, b"<html>Bad Request</html>"),
+    "a proxy's own 405": Answer(405),
+    "a proxy's own 411": Answer(411, b"{}", {"Content-Type": "application/json"}),
+    "a proxy's own 413": problem(413, b"<html>Too Large</html>"),
+    "a problem of another status": problem(413, b'{"status": 400}'),
+    "a problem that is no object": problem(400, b"[400]"),
+    "a problem too deep to read": problem(400, b"[" * 50_000),
+    "not called a problem": problem(400, kind="application/json"),
 }
 
 
@@ -154,7 +163,7 @@ def test_retry_after_is_a_minimum_even_for_flush(
     ticks.seconds += 599.5
     assert client.flush(0.4) == 1
     assert len(script.posts) == 1
-    ticks.seconds += 0.5
+    ticks.seconds += 600.5  # random time is added, up to as much again
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == 2
 
@@ -204,14 +213,14 @@ def test_the_bounds_of_the_uploader_s_pauses() -> None:
 def test_what_the_server_asked_for_is_the_least_pause(ticks: Ticks) -> None:
     backoff = Backoff(1.0, 3600.0, ticks, lambda low, high: high)
     backoff.fail(0.25)
-    assert backoff.rest == 1.0
+    assert backoff.rest == 60.25, "and up to a minute of random time more"
     backoff.hurry()
-    assert backoff.rest == 0.25
-    backoff.fail(7.0)
-    assert backoff.rest == 7.0
+    assert backoff.rest == 60.25
+    backoff.fail(70.0)
+    assert backoff.rest == 140.0, "or up to as much again"
     ticks.seconds += 3
     backoff.hurry()
-    assert backoff.rest == 4.0
+    assert backoff.rest == 137.0
 
 
 def test_no_number_of_failures_overflows(ticks: Ticks) -> None:

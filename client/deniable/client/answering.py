@@ -15,7 +15,7 @@ from deniable.client.consent import NOT_GIVEN, Consent, overruled
 from deniable.client.net.surveys import Found, Seen, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import outbox
+from deniable.client.state import outbox, sending
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, reported
 from deniable.client.state.ledger import read_ledger, write_charge
@@ -35,7 +35,9 @@ class Answering:
         consent: Consent,
         now: Callable[[], datetime],
         draw: Draw,
+        send_within: float = 0.0,
     ) -> None:
+        self._send_within = send_within
         self._state, self._policy, self._surveys = state, policy, surveys
         self._consent, self._now, self._draw = consent, now, draw
 
@@ -105,6 +107,13 @@ class Answering:
         with self._state.transaction() as db:
             if not self._consent.is_given(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NOT_GIVEN, found.id, round_)
-            outbox.put(db, envelope, survey.taken_until(round_), entry)
+            outbox.put(
+                db,
+                envelope,
+                survey.taken_until(round_),
+                entry,
+                self._surveys.server,
+                sending.moment(self._now(), self._send_within),
+            )
         detail = "a report is on disk and will be sent"
         return Outcome("queued", detail, found.id, round_, report.unfit)

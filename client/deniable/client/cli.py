@@ -17,7 +17,7 @@ def _sent(chosen: Namespace) -> int:
 
     summary = read_summary(chosen.state)
     if chosen.json:
-        print(json.dumps(as_json(summary), ensure_ascii=False, indent=1))
+        print(json.dumps(as_json(summary), indent=1))
     else:
         print("\n".join(as_text(summary)))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import time
 from collections.abc import Callable
@@ -48,18 +49,25 @@ class Client:
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        send_within: float = 60.0,
     ) -> None:
+        if not 0 <= send_within < math.inf:
+            raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
             )
-        checked_address(server)
+        server = self._server = checked_address(server)
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
         self._policy = policy
-        self._surveys = Surveys(self._state, policy, carrier, self._consent, now, monotonic)
-        self._answering = Answering(self._state, policy, self._surveys, self._consent, now, draw)
-        self._uploader = Uploader(self._state, carrier, self._consent, now, monotonic)
+        self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
+        self._answering = Answering(
+            self._state, policy, self._surveys, self._consent, now, draw, send_within
+        )
+        self._uploader = Uploader(
+            self._state, server, carrier, self._consent, now, monotonic, send_within
+        )
         self._resume()
 
     @property
@@ -132,7 +140,7 @@ class Client:
             with self._state.transaction() as db:
                 outbox.delete_expired(db, self._now())
                 if self._consent.obstacle(db):
-                    return outbox.waiting(db)
+                    return outbox.waiting(db, self._server)
             return self._uploader.flush(timeout)
         except StoreUnusable:
             return 0
@@ -171,7 +179,7 @@ class Client:
         with suppress(StoreUnusable):
             with self._state.transaction() as db:
                 outbox.delete_expired(db, self._now())
-                left = not self._consent.obstacle(db) and outbox.waiting(db)
+                left = not self._consent.obstacle(db) and outbox.waiting(db, self._server)
             if left:
                 self._uploader.wake()
 

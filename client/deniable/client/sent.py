@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deniable.client.consent import Consent
+from deniable.client.escaping import escaped
 from deniable.client.state import outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, entries
@@ -79,14 +80,16 @@ def as_text(summary: Summary) -> Iterator[str]:
 
 
 def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
-    delivery = DELIVERIES.get(entry.delivery, entry.delivery)
-    reason = f" ({entry.detail})" if entry.detail else ""
-    yield f"\n{entry.day}  {entry.name}, round {entry.round}: {delivery}{reason}"
+    delivery = DELIVERIES.get(entry.delivery) or escaped(entry.delivery)
+    reason = f" ({escaped(entry.detail)})" if entry.detail else ""
+    yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
     for part in entry.symbols:
-        yield f"    {part.question}: says {part.says}; {part.odds} (ε {part.epsilon})"
+        yield escaped(
+            f"    {part.question}: says {part.says}; {part.odds} (ε {part.epsilon})", 1000
+        )
 
 
 def _spent_lines(ledger: Ledger) -> Iterator[str]:
     yield f"\nSpent so far: ε {decimal_text(ledger.total)} over all surveys and rounds."
     for name, cost in sorted(ledger.questions.items()):
-        yield f"    {name}: ε {decimal_text(cost)}"
+        yield f"    {escaped(name)}: ε {decimal_text(cost)}"

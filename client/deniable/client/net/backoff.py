@@ -2,7 +2,8 @@
 
 After n failures in a row the pause is uniform between 0 and a bound that doubles with n [1]: many
 devices that fail together do not come back together. Where the server asked for a pause, that is
-the least, and no hurry makes it shorter.
+the least, and no hurry makes it shorter; random time is added, up to its own length or a minute, or
+the server could tell whom it sent away by when they come back.
 
 [1] Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog.
 """
@@ -14,6 +15,7 @@ from random import SystemRandom
 
 _uniform = SystemRandom().uniform
 
+LEAST_SPREAD = 60.0  # seconds
 MOST_DOUBLINGS = 20  # enough for any bound that anyone waits for, and no overflow
 
 
@@ -38,6 +40,8 @@ class Backoff:
         now = self._monotonic()
         bound = min(self._longest, self._first * 2.0 ** min(self._failures, MOST_DOUBLINGS))
         self._failures += 1
+        if asked:
+            asked += self._uniform(0, max(asked, LEAST_SPREAD))
         self._not_before = now + asked
         self.until = now + max(asked, self._uniform(0, bound))
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from deniable.client.escaping import escaped
 from deniable.client.net.transport import Reply
 
 FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
 MOST_RETRY_AFTER = 3600.0
+MOST_CODE = 64  # characters of what a server calls its refusal
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,15 @@ class DeliveryResult:
     settled: Literal["accepted", "refused"] | None
     detail: str = ""
     pause: float = 0.0
+    reached: bool = True  # whether the server may have seen it
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:
-    """Only a reply that speaks of the envelope settles it: a hotel's login page does not."""
+    """Only a reply that speaks of the envelope settles it: a hotel's login page does not, and
+    no error page of a proxy."""
     if reply.status == 200:
         return _taken_or_refused(reply.body)
-    if reply.status in FINAL:
+    if reply.status in FINAL and _is_problem(reply):
         return DeliveryResult("refused", f"status {reply.status}")
     return DeliveryResult(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
 
@@ -52,7 +56,7 @@ def _taken_or_refused(body: bytes) -> DeliveryResult:
     try:
         table = json.loads(body)
         taken, refused = _whole(table["accepted"]) + _whole(table["duplicates"]), table["refused"]
-        code = str(refused[0]["code"])[:64] if refused else ""
+        code = escaped(str(refused[0]["code"]), MOST_CODE) if refused else ""
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return unreadable
     if code == "early":  # our clock is ahead of the server's: that passes
@@ -60,6 +64,17 @@ def _taken_or_refused(body: bytes) -> DeliveryResult:
     if code:
         return DeliveryResult("refused", code)
     return DeliveryResult("accepted") if taken > 0 else unreadable
+
+
+def _is_problem(reply: Reply) -> bool:
+    """Whether it is our server's own problem document: a proxy on the way has pages of its own."""
+    if reply.content_type.partition(";")[0].strip().lower() != "application/problem+json":
+        return False
+    try:
+        problem = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(problem, dict) and problem.get("status") == reply.status
 
 
 def _whole(number: object) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
+from deniable.client.escaping import escaped
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.client.state.surveys import ListedSurvey
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 MOST_LISTED = 1_000
-_ID = re.compile(r"[0-9a-f]{64}")
+MOST_STRINGS, MOST_BETWEEN = 100_000, 2**20  # of a list: how many, and bytes outside of them
+ID = re.compile(r"[0-9a-f]{64}")
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one without an end goes to the end
 
 
 def verified(listed: ListedSurvey, policy: Policy) -> Survey:
@@ -42,7 +46,8 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
 def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
     """Every entry that can be read, each checked on its own: a bad one hides no other."""
     try:
-        entries = json.loads(reply.body)["surveys"] if reply.status == 200 else None
+        sound = reply.status == 200 and _is_small(reply.body)
+        entries = json.loads(reply.body)["surveys"] if sound else None
     except (ValueError, KeyError, TypeError, RecursionError):
         entries = None
     if not isinstance(entries, list):
@@ -51,20 +56,35 @@ def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
     return [each for each in read if each is not None]
 
 
+def _is_small(body: bytes) -> bool:
+    """Whether it takes little more memory than its bytes: documents are long strings, but a reply
+    of brackets alone would take twenty times its size."""
+    between = len(body)
+    for number, string in enumerate(_STRING.finditer(body)):
+        between -= len(string[0])
+        if number >= MOST_STRINGS:
+            return False
+    return between <= MOST_BETWEEN
+
+
 def _read(entry: object, position: int, policy: Policy) -> ListedSurvey | None:
     names = ("id", "document", "signature", "key", "state")
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(n), str) for n in names):
         return None
     id_, text, signature, key, state = (str(entry[name]) for name in names)
-    if not _ID.fullmatch(id_) or state not in ("open", "closed"):
+    if not ID.fullmatch(id_) or state not in ("open", "closed"):
         return None
     document = text.encode("utf-8", "replace")
     claimed = ListedSurvey(id_, position, "", state, document, signature, key)
     try:
         survey = verified(claimed, policy)
     except DeniableError as error:
-        return ListedSurvey(id_, position, _claimed_name(text), state, None, "", "", str(error))
-    return ListedSurvey(id_, position, survey.name, state, document, signature, key)
+        return ListedSurvey(
+            id_, position, _claimed_name(text), state, None, "", "", escaped(str(error))
+        )
+    closes = datetime.combine(survey.closes, time(), UTC) + timedelta(days=1)
+    name = survey.name
+    return ListedSurvey(id_, position, name, state, document, signature, key, None, closes)
 
 
 def _claimed_name(text: str) -> str:

@@ -14,8 +14,9 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from deniable.client.consent import Consent
+from deniable.client.escaping import escaped
 from deniable.client.net.fetching import Fetching
-from deniable.client.net.listing import read_list, verified
+from deniable.client.net.listing import ID, read_list, verified
 from deniable.client.net.transport import Reply, Transport
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
@@ -54,19 +55,21 @@ class Surveys:
         self,
         state: State,
         policy: Policy,
+        server: str,
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._state, self._policy, self._consent, self._now = state, policy, consent, now
+        self.server = server
         self._fetching = Fetching(transport, self._keep, monotonic)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
         # Before the list is read, or a fetch in between would be missed.
         fetches = self._fetching.ended_well
-        return Seen(kept_list(db, self._policy.fingerprint), fetches)
+        return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
         """The newest open survey of this name that has no obstacle, or the one of this id; else
@@ -97,7 +100,8 @@ class Surveys:
         self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
     ) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
-        meant = [each for each in kept.surveys if wanted in (each.id, each.name)]
+        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
+        meant = [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
         return self._newest(meant, wanted, today, obstacle), fresh
 
@@ -112,7 +116,7 @@ class Surveys:
         if not sound:
             return Outcome(
                 "refused",
-                meant[-1].problem or "the copy of the survey on disk was changed",
+                escaped(meant[-1].problem or "") or "the copy of the survey on disk was changed",
                 meant[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
@@ -146,4 +150,4 @@ class Surveys:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if self._consent.is_given(db):
-                keep_list(db, listed, self._policy.fingerprint, self._now())
+                keep_list(db, self.server, listed, self._policy.fingerprint, self._now())

@@ -76,7 +76,7 @@ class HttpTransport:
 
 
 def checked_address(server: str) -> str:
-    """The server's address without a slash at its end; refused unless it is one to send to."""
+    """The server's address, in the one way to write it; refused unless it is one to send to."""
     cure = 'write the server as "https://stats.example.org"'
     try:
         parts = urlsplit(server)
@@ -89,7 +89,7 @@ def checked_address(server: str) -> str:
         raise InvalidPolicy(f"server: an address has no user name, no ? and no #; {cure}")
     if parts.scheme == "http" and not _is_loopback(host):
         raise InvalidPolicy(f"server: plain http is for this machine only, got {host!r}; {cure}")
-    return server.rstrip("/")
+    return parts._replace(netloc=parts.netloc.lower()).geturl().rstrip("/")
 
 
 def _is_loopback(host: str) -> bool:

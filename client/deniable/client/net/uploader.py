@@ -1,9 +1,12 @@
-"""The uploader: one background thread that sends what waits, one envelope in each request.
+"""The uploader: one background thread that sends what waits for its own server, one envelope in
+each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
 or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
-never before the server's Retry-After. An envelope is the same bytes on every retry, so sending is
-idempotent: the server deduplicates by id. The network never holds the database.
+never before the server's Retry-After. Each envelope waits for a random moment of its own, which a
+flush overrides, and is sent a few times only (state/sending.py). It is the same bytes on every
+retry, so sending is idempotent: the server deduplicates by id. The network never holds the
+database.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from deniable.client.forking import ForkAware
 from deniable.client.net.backoff import Backoff
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
-from deniable.client.state import outbox
+from deniable.client.state import outbox, sending
 from deniable.client.state.connection import State
 from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.errors import StoreUnusable
@@ -30,12 +33,15 @@ class Uploader(ForkAware):
     def __init__(
         self,
         state: State,
+        server: str,
         transport: Transport,
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        send_within: float = 0.0,
     ) -> None:
-        self._state, self._transport, self._now = state, transport, now
+        self._send_within = send_within
+        self._state, self._server, self._transport, self._now = state, server, transport, now
         self._consent, self._monotonic = consent, monotonic
         super().__init__()
 
@@ -43,14 +49,16 @@ class Uploader(ForkAware):
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._stopping = False
-        self._events = 0
+        self._events = self._flushes = self._fence = 0
+        self._due = 0.0  # on the monotonic clock: before it nothing is to be sent
+        self._scattered = False
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._monotonic)
 
     def wake(self) -> None:
         """There is something to send. After a failure, the pause goes on."""
         self.same_process()
         with self._change:
-            self._woken = True
+            self._woken, self._due = True, 0.0
             self._start()
 
     def flush(self, timeout: float) -> int:
@@ -59,15 +67,22 @@ class Uploader(ForkAware):
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction() as db:
             fence = outbox.newest(db)
-        if fence:
-            self._hurry()
+        self._hurry(fence)
+        try:
+            return self._wait(fence, deadline)
+        finally:
+            with self._change:
+                self._flushes -= 1
+                self._fence = self._fence if self._flushes else 0
+
+    def _wait(self, fence: int, deadline: float) -> int:
         while True:
             with self._change:
                 seen = self._events
             left = self._left(fence)
             with self._change:
                 rest = deadline - self._monotonic()
-                idle = self._thread is None or self._backoff.until > deadline
+                idle = self._thread is None or max(self._backoff.until, self._due) > deadline
                 if left == 0 or rest <= 0 or (idle and self._events == seen):
                     return left
                 while self._events == seen and self._change.wait(deadline - self._monotonic()):
@@ -96,11 +111,14 @@ class Uploader(ForkAware):
             self._thread = thread
         self._change.notify_all()
 
-    def _hurry(self) -> None:
+    def _hurry(self, fence: int) -> None:
+        """All up to the fence may be sent at once, for as long as a flush waits."""
         with self._change:
-            self._woken = True
-            self._backoff.hurry()
-            self._start()
+            self._flushes, self._fence = self._flushes + 1, max(self._fence, fence)
+            if fence:
+                self._woken, self._due = True, 0.0
+                self._backoff.hurry()
+                self._start()
 
     def _run(self) -> None:
         try:
@@ -120,7 +138,7 @@ class Uploader(ForkAware):
     def _turn(self) -> bool:
         """Wait until it is time to send; False when there is nothing more to do."""
         with self._change:
-            while not self._stopping and (rest := self._backoff.rest) > 0:
+            while not self._stopping and (rest := self._rest()) > 0:
                 self._change.wait(rest)
             if self._stopping or not self._woken:
                 self._thread, self._stopping = None, False
@@ -130,36 +148,52 @@ class Uploader(ForkAware):
             self._woken = False
             return True
 
-    def _note(self, result: DeliveryResult | None) -> None:
+    def _rest(self) -> float:
+        return max(self._backoff.rest, self._due - self._monotonic())
+
+    def _note(self, result: DeliveryResult | float | None) -> None:
         with self._change:
             self._events += 1
+            if isinstance(result, float):  # unless something came meanwhile
+                self._due = 0.0 if self._woken else self._monotonic() + result
             self._woken = self._woken or result is not None
-            if result is not None and result.settled is None:
+            if isinstance(result, DeliveryResult) and result.settled is None:
                 self._backoff.fail(result.pause)
-            else:
+                self._scattered = False
+            elif not isinstance(result, float):
                 self._backoff.reset()
             self._change.notify_all()
 
     # One envelope
 
-    def _send_one(self) -> DeliveryResult | None:
-        """What became of the oldest envelope; None where there is none that may be sent."""
+    def _send_one(self) -> DeliveryResult | float | None:
+        """What became of one envelope; or in how many seconds the next one is due; or None."""
         try:
-            first = self._oldest()
-            if first is None:
-                return None
-            result = self._send(first)
+            taken = self._take()
+            if not isinstance(taken, QueuedEnvelope):
+                return taken
+            result = self._send(taken)
             if result.settled is not None:
                 with self._state.transaction() as db:
-                    outbox.finish(db, first, result.settled, result.detail)
+                    outbox.finish(db, taken, result.settled, result.detail)
+            elif not result.reached:
+                with self._state.transaction() as db:
+                    sending.untake(db, taken)
             return result
         except StoreUnusable:
             return DeliveryResult(None, "the state cannot be used")
 
-    def _oldest(self) -> QueuedEnvelope | None:
+    def _take(self) -> QueuedEnvelope | float | None:
+        now, fence = self._now(), self._fence
         with self._state.transaction() as db:
-            outbox.delete_expired(db, self._now())
-            return None if self._consent.obstacle(db) else outbox.oldest(db)
+            outbox.delete_expired(db, now)
+            if self._consent.obstacle(db):
+                return None
+            if not self._scattered:
+                sending.scatter(db, self._server, now, self._send_within, fence)
+                self._scattered = True
+            taken = sending.take(db, self._server, now, fence)
+            return taken or sending.rest(db, self._server, now)
 
     def _send(self, first: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
@@ -171,8 +205,8 @@ class Uploader(ForkAware):
                 )
             )
         except Unreachable as error:
-            return DeliveryResult(None, str(error))
+            return DeliveryResult(None, str(error), reached=error.sent)
 
     def _left(self, fence: int) -> int:
         with self._state.transaction() as db:
-            return outbox.waiting(db, fence)
+            return outbox.waiting(db, self._server, fence)

@@ -164,6 +164,8 @@ class State(ForkAware):
             schema.create(db)
             db.execute("COMMIT")  # before there is a marker: an empty database beside one is a loss
             db.execute("BEGIN IMMEDIATE")
+        elif version == 1 and _pragma(db, "application_id") == schema.APPLICATION:
+            schema.migrate(db)
         elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
                 f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "

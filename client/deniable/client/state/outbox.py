@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 500
 KEY_BYTES = 32
+THEIRS = (
+    "server IN (:server, '')"  # what version 1 left names no server: it goes to whoever comes first
+)
 
 
 @dataclass(frozen=True)
@@ -29,27 +32,37 @@ class QueuedEnvelope:
     survey: str
     round: int
     packed: bytes
+    due: float
 
 
-def put(db: Transaction, envelope: Envelope, until: datetime, entry: HistoryEntry) -> None:
-    """One more envelope to send, and its entry in the history. Beyond the bound the oldest is
-    dropped and counted."""
+def put(
+    db: Transaction,
+    envelope: Envelope,
+    until: datetime,
+    entry: HistoryEntry,
+    server: str,
+    due: float = 0.0,
+) -> None:
+    """One more envelope to send to this server, and its entry in the history. Beyond the bound the
+    oldest is dropped and counted."""
     db.execute(
-        "INSERT INTO outbox (survey, round, envelope, until) VALUES (?, ?, ?, ?)",
-        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp())),
+        "INSERT INTO outbox (survey, round, envelope, until, server, due)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp()), server, due),
     )
     history.add(db, entry)
-    surplus = waiting(db) - MOST_WAITING
+    surplus = _count(db) - MOST_WAITING
     if surplus > 0:
         oldest = db.execute("SELECT number FROM outbox ORDER BY number LIMIT ?", (surplus,))
         _remove(db, [number for (number,) in oldest], "dropped", "too many reports were waiting")
         write_setting(db, "dropped", str(dropped(db) + surplus))
 
 
-def waiting(db: Transaction, fence: int | None = None) -> int:
-    """How many envelopes wait, up to a number."""
+def waiting(db: Transaction, server: str, fence: int | None = None) -> int:
+    """How many envelopes wait for this server, up to a number."""
     row = db.execute(
-        "SELECT count(*) FROM outbox WHERE ? IS NULL OR number <= ?", (fence, fence)
+        f"SELECT count(*) FROM outbox WHERE {THEIRS} AND (:fence IS NULL OR number <= :fence)",  # noqa: S608 - a constant
+        {"server": server, "fence": fence},
     ).fetchone()
     return int(row[0])
 
@@ -59,15 +72,8 @@ def dropped(db: Transaction) -> int:
 
 
 def newest(db: Transaction) -> int:
-    """The number of the last envelope; 0 if there is none."""
+    """The number of the last envelope, whoever it is for; 0 if there is none."""
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
-
-
-def oldest(db: Transaction) -> QueuedEnvelope | None:
-    row = db.execute(
-        "SELECT number, survey, round, envelope FROM outbox ORDER BY number LIMIT 1"
-    ).fetchone()
-    return None if row is None else QueuedEnvelope(*row)
 
 
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
@@ -101,6 +107,10 @@ def delete_expired(db: Transaction, now: datetime) -> None:
 def withdraw_all(db: Transaction) -> None:
     everything = db.execute("SELECT number FROM outbox").fetchall()
     _remove(db, [number for (number,) in everything], "withdrawn", "")
+
+
+def _count(db: Transaction) -> int:
+    return int(db.execute("SELECT count(*) FROM outbox").fetchone()[0])
 
 
 def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str) -> None:

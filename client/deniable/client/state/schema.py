@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deniable.client.state import Transaction
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x444E424C  # "DNBL": tells our file from any other SQLite file
 
 
@@ -42,6 +42,8 @@ TABLES = (
         until INTEGER NOT NULL""",
     ),
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
+    # server: the address they were made for; '' in what version 1 left, which kept none.
+    # due: not sent before, but by a flush (seconds since 1970); tries: how often it was sent.
     Table(
         "outbox",
         """
@@ -50,22 +52,30 @@ TABLES = (
         round INTEGER NOT NULL,
         envelope BLOB NOT NULL,
         until INTEGER NOT NULL,
+        server TEXT NOT NULL DEFAULT '',
+        due REAL NOT NULL DEFAULT 0,
+        tries INTEGER NOT NULL DEFAULT 0,
         UNIQUE (survey, round)""",
     ),
-    # The server's list as last fetched. A survey that is not to be answered has a problem
-    # and no document.
+    # When each server's list was last fetched, and by which policy it was judged.
+    Table("lists", "server TEXT PRIMARY KEY, fetched INTEGER NOT NULL, policy TEXT NOT NULL"),
+    # What it listed. A survey that is not to be answered has a problem and no document.
     Table(
         "surveys",
         """
-        id TEXT PRIMARY KEY,
+        server TEXT NOT NULL,
+        id TEXT NOT NULL,
         listed INTEGER NOT NULL,
         name TEXT NOT NULL,
         state TEXT NOT NULL,
         document BLOB,
         signature TEXT NOT NULL,
         key TEXT NOT NULL,
-        problem TEXT""",
+        problem TEXT,
+        PRIMARY KEY (server, id)""",
     ),
+    # Surveys that were listed as closed: no list opens them again, until their own days are over.
+    Table("closed", "survey TEXT PRIMARY KEY, until INTEGER NOT NULL"),
     # What left this device, or waits to. said: what the report says, question by question;
     # verdict: what became of it (history.Delivery).
     Table(
@@ -84,11 +94,39 @@ TABLES = (
 )
 
 
+def _creation(name: str) -> str:
+    (columns,) = (table.columns for table in TABLES if table.name == name)
+    return f"CREATE TABLE {name} ({columns})"
+
+
+FROM_1_TO_2 = (
+    "ALTER TABLE outbox ADD COLUMN server TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE outbox ADD COLUMN due REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE surveys RENAME TO listed",
+    _creation("lists"),
+    _creation("surveys"),
+    _creation("closed"),
+    "INSERT INTO surveys SELECT '', * FROM listed",
+    "DROP TABLE listed",
+    """INSERT INTO lists SELECT '', CAST(value AS INTEGER), substr(value, instr(value, ' ') + 1)
+       FROM settings WHERE name = 'fetched'""",
+    "DELETE FROM settings WHERE name = 'fetched'",
+    "PRAGMA user_version = 2",
+)
+
+
 def create(db: Transaction) -> None:
     for table in TABLES:
-        db.execute(f"CREATE TABLE {table.name} ({table.columns})")
+        db.execute(_creation(table.name))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def migrate(db: Transaction) -> None:
+    """From version 1, in the transaction under way: wholly, or not at all."""
+    for statement in FROM_1_TO_2:
+        db.execute(statement)
 
 
 def erase(db: Transaction) -> None:

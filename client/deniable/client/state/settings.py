@@ -6,7 +6,6 @@ from deniable.client.state import Transaction
 
 Setting = Literal[
     "consent",  # "yes" or "no"
-    "fetched",  # when the list of surveys was fetched, and for which policy
     "dropped",  # how many reports were dropped because too many were waiting
 ]
 

@@ -10,6 +10,7 @@ from typing import Any
 from deniable.shared.errors import InvalidSurvey
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", re.ASCII)
+_ID = re.compile(r"[0-9A-Fa-f]{64}")
 _QUESTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _NOUNS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 MOST_TEXT = 2_000
@@ -67,10 +68,10 @@ class Reader:
 
     def survey_name(self, key: str) -> str:
         value: str = self.take(key, str, f'write {key} = "app-health"')
-        if not _NAME.fullmatch(value):
+        if not _NAME.fullmatch(value) or _ID.fullmatch(value):
             raise InvalidSurvey(
                 f"{self.path}.{key}",
-                f"letters, digits and dashes inside, at most 64; got {value!r}",
+                f"letters, digits and dashes inside, at most 64, and no survey's id; got {value!r}",
             )
         return value
 

@@ -1,0 +1,74 @@
+"""Which envelope is sent next, and how often one is: rarely, in no order, at no moment that tells.
+
+A server that never says yes sees the same id again and again, and so links the addresses from which
+it comes. So an envelope is sent ten times at most, and after that once a day at most. A try is
+counted before it is made: an app that is ended while it waits for a reply has tried as well. Each
+envelope waits for a random moment of its own, and of those that are due any may be the next.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from random import SystemRandom
+
+from deniable.client.state import Transaction
+from deniable.client.state.outbox import THEIRS, QueuedEnvelope
+
+MOST_TRIES = 10
+DAY = 86_400.0
+_uniform = SystemRandom().uniform
+
+# A moment more than two days ahead was drawn before the clock was set back.
+_NOW = f"""{THEIRS} AND (
+    due <= :now OR due > :now + {2 * DAY} OR (tries < {MOST_TRIES} AND number <= :fence))"""
+
+
+def moment(now: datetime, within: float) -> float:
+    """When to send what is queued now, in seconds since 1970."""
+    return now.timestamp() + _uniform(0, within)
+
+
+def take(db: Transaction, server: str, now: datetime, fence: int) -> QueuedEnvelope | None:
+    """Any one that may be sent now, with its try counted. Up to the fence a flush hurries them."""
+    row = db.execute(
+        f"SELECT number, survey, round, envelope, due, tries FROM outbox WHERE {_NOW}"  # noqa: S608 - constants
+        " ORDER BY random() LIMIT 1",
+        {"server": server, "now": now.timestamp(), "fence": fence},
+    ).fetchone()
+    if row is None:
+        return None
+    *envelope, tries = row
+    taken = QueuedEnvelope(*envelope)
+    due = taken.due if tries + 1 < MOST_TRIES else now.timestamp() + _uniform(DAY, 1.5 * DAY)
+    _update(db, taken, tries + 1, due)
+    return taken
+
+
+def untake(db: Transaction, taken: QueuedEnvelope) -> None:
+    """It never reached the server."""
+    db.execute(
+        "UPDATE outbox SET tries = tries - 1, due = ? WHERE number = ?", (taken.due, taken.number)
+    )
+
+
+def rest(db: Transaction, server: str, now: datetime) -> float | None:
+    """Seconds until the next one is due; None if none waits."""
+    (due,) = db.execute(
+        f"SELECT min(due) FROM outbox WHERE {THEIRS}",  # noqa: S608 - a constant
+        {"server": server},
+    ).fetchone()
+    return None if due is None else max(0.0, due - now.timestamp())
+
+
+def scatter(db: Transaction, server: str, now: datetime, within: float, fence: int) -> None:
+    """After a pause many are due at once: each waits for a new moment of its own."""
+    due = db.execute(
+        f"SELECT number FROM outbox WHERE {THEIRS} AND due <= :now AND number > :fence",  # noqa: S608 - a constant
+        {"server": server, "now": now.timestamp(), "fence": fence},
+    ).fetchall()
+    for (number,) in due:
+        db.execute("UPDATE outbox SET due = ? WHERE number = ?", (moment(now, within), number))
+
+
+def _update(db: Transaction, taken: QueuedEnvelope, tries: int, due: float) -> None:
+    db.execute("UPDATE outbox SET tries = ?, due = ? WHERE number = ?", (tries, due, taken.number))

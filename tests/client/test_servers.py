@@ -1,0 +1,70 @@
+"""One state folder, two servers: what was made for one never reaches the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.client.net.transport import checked_address
+from deniable.client.sent import read_summary
+from deniable.shared.survey.document import survey_id
+from tests.client.conftest import MakeClient, serving
+from tests.client.scripted import ACCEPTED, ANSWERS, LATER, Script, document
+from tests.eventually import PATIENCE
+
+
+@pytest.fixture
+def other() -> Iterator[Script]:
+    with serving() as script:
+        yield script
+
+
+def test_a_report_goes_to_the_server_that_it_was_made_for(
+    script: Script, other: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Whoever flushes: the other server's client counts and sends nothing but its own."""
+    ours, theirs = script.publish(document("ours")), other.publish(document("theirs"))
+    script.always = other.always = LATER
+    one, two = client_of(), client_of(server=other.url)
+    assert one.answer("ours", **ANSWERS).status == "queued"
+    assert two.flush(PATIENCE) == 0
+    assert two.answer("theirs", **ANSWERS).status == "queued"
+    assert (one.flush(PATIENCE), two.flush(PATIENCE)) == (1, 1)
+    one.close()
+    two.close()
+    script.always = other.always = ACCEPTED
+    for url in (other.url, script.url):
+        assert client_of(consent=False, server=url).flush(PATIENCE) == 0
+    assert {each.survey for each in script.envelopes()} == {ours}
+    assert {each.survey for each in other.envelopes()} == {theirs}
+    told = read_summary(tmp_path / "state")
+    assert [entry.delivery for entry in told.entries] == ["accepted"] * 2
+
+
+def test_a_server_s_list_is_its_own(script: Script, other: Script, client_of: MakeClient) -> None:
+    """Also on disk: the surveys of the one are not found by the client of the other."""
+    script.publish(document("ours"))
+    other.publish(document("theirs"))
+    one, two = client_of(), client_of(server=other.url)
+    for _ in range(3):
+        assert one.answer("ours", **ANSWERS).status in ("queued", "already-answered")
+        assert two.answer("theirs", **ANSWERS).status in ("queued", "already-answered")
+    assert (len(script.gets), len(other.gets)) == (1, 1), "and neither pushes out the other"
+    assert two.answer("ours", **ANSWERS).status == "no-survey"
+
+
+def test_a_survey_on_both_servers_is_answered_once(
+    script: Script, other: Script, client_of: MakeClient
+) -> None:
+    published = document()
+    assert script.publish(published) == other.publish(published) == survey_id(published)
+    assert client_of().answer("app-health", **ANSWERS).status == "queued"
+    assert client_of(server=other.url).answer("app-health", **ANSWERS).status == "already-answered"
+
+
+def test_one_address_is_written_in_one_way() -> None:
+    """Or an app that writes it otherwise would leave behind what waits."""
+    written = "HTTPS://Stats.Example.org/Path/"
+    assert checked_address(written) == "https://stats.example.org/Path"
