@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_document, render_document, survey_id
 from deniable.shared.survey.signing import public_hex, sign
-from tests.server.surveys import KEY, PUBLIC, envelope, mixed, survey
+from tests.server.surveys import BIT, KEY, PUBLIC, envelope, mixed, survey
 from tests.server.world import JSON, PROBLEM, World
 
 
@@ -146,6 +146,29 @@ def test_the_server_publishes_only_what_an_enrolled_key_has_signed(
         answer = publish(here, fields, here.bearer("operator"))
         assert (answer.status_code, answer.json["code"]) == (403, "untrusted-survey")
     assert len(here.store.surveys()) == 1
+
+
+def test_other_questions_under_a_name_in_use_want_a_word(
+    here: World, asked: PublishedSurvey
+) -> None:
+    """Over HTTP as by the verb; what is over, or closed, stands in nobody's way."""
+    operator = here.bearer("operator")
+    text = render_document(survey(BIT.replace('"crashed"', '"froze"')))
+    other = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
+    refused = publish(here, other, operator)
+    assert (refused.status_code, refused.json["code"]) == (409, "other-questions")
+    assert "+ froze: asked anew" in refused.json["detail"]
+    assert "?replace=true" in refused.json["detail"]
+    assert len(here.store.surveys()) == 1
+    in_force = here.clock.time
+    here.clock.time = in_force.replace(year=asked.survey.closes.year + 1)
+    assert publish(here, other, here.bearer("operator")).status_code == 201
+    here.clock.time = in_force
+    body = json.dumps(signed()).encode()
+    insisted = here.client.post(
+        "/v1/surveys?replace=true", data=body, content_type=JSON, headers=operator
+    )
+    assert insisted.status_code == 201
 
 
 BROKEN = {

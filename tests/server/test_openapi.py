@@ -68,8 +68,10 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
     signed = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
     gzip = {"Content-Encoding": "gzip"}
 
-    def publish(table: object = signed, headers: dict[str, str] = operator) -> Any:
-        return http.post("/v1/surveys", data=json.dumps(table), headers=headers)
+    def publish(
+        table: object = signed, headers: dict[str, str] = operator, query: str = "?replace=true"
+    ) -> Any:
+        return http.post(f"/v1/surveys{query}", data=json.dumps(table), headers=headers)
 
     def results(form: str) -> Any:
         def ask(query: str = "", headers: dict[str, str] = analyst, name: str = asked.id) -> Any:
@@ -100,7 +102,8 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         ),
         ("/v1/surveys", "post"): statuses_of(
             here, lambda headers: publish(headers=headers), "operator",
-            publish(), publish(signed | {"key": ""}), publish(headers=operator | gzip),
+            publish(query=""), publish(), publish(signed | {"key": ""}),
+            publish(headers=operator | gzip),
             http.post(listed, headers=operator, environ_overrides=long),
         ),
         ("/v1/surveys", "get"): statuses_of(here, get(listed), None),

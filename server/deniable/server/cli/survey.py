@@ -16,7 +16,6 @@ from deniable.shared.errors import Refused, WrongUse
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
@@ -96,7 +95,7 @@ def _publish(chosen: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.store import create_store
     from deniable.server.surveys.catalogue import Catalogue
-    from deniable.server.surveys.replacing import asked_again, replaced
+    from deniable.server.surveys.replacing import asked_again, refusal, replaced
     from deniable.shared.survey.document import render_document
     from deniable.shared.survey.signing import public_hex, sign
 
@@ -104,9 +103,9 @@ def _publish(chosen: Namespace) -> int:
     document = render_document(survey)
     with create_store(chosen.data) as store:
         catalogue = Catalogue(store)
-        earlier = replaced(catalogue.surveys(), survey, document)
-        if earlier and not chosen.replace:
-            _refuse_other_questions(earlier, survey)
+        earlier = replaced(catalogue.surveys(), survey, document, _today())
+        if earlier and not chosen.replace and (reason := refusal(earlier, survey)):
+            raise Refused(f"{reason} Publish with --replace, or under another name.")
         key = _signing_key(chosen)
         store.enrol_key(public_hex(key))
         published = catalogue.publish(document, sign(document, key), public_hex(key))
@@ -119,19 +118,6 @@ def _publish(chosen: Namespace) -> int:
     _warn(found)
     print(f"published as {published.id}\nsigned by the key {published.key}")
     return 0
-
-
-def _refuse_other_questions(earlier: PublishedSurvey, survey: Survey) -> None:
-    """A deployed app answers by name and with the questions it knows."""
-    from deniable.server.surveys.replacing import asked_again, differences
-
-    if changes := differences(earlier.survey, survey):
-        raise Refused(
-            f"other questions are open under the name {survey.name!r}:\n"
-            + "\n".join(changes)
-            + f"\n{asked_again(earlier, survey)}.\nApps that know only the old questions go on "
-            "with the old survey while it is open. Publish with --replace, or under another name."
-        )
 
 
 def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:

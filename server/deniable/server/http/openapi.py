@@ -138,7 +138,10 @@ def _publish() -> Json:
     summary = "Publish a survey signed by a key that is enrolled."
     answers = {200: "It was published already.", 201: summary}
     operation = _for("operator", summary, SurveyEntry)
-    operation["responses"] = _responses(answers, SurveyEntry, 400, *GUARDED, 413, 415, *BROKEN)
+    refused = (400, *GUARDED, 409, 413, 415, *BROKEN)
+    operation["responses"] = _responses(answers, SurveyEntry, *refused)
+    replace = "Also where other questions are open under the same name; else that is a 409."
+    operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]
     body = {"required": True, "content": {JSON: {"schema": _schema(SignedSurvey)}}}
     return operation | {"requestBody": body}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 from msgspec import Meta, Struct
 
 from deniable.server.http.auth import require
@@ -13,7 +13,9 @@ from deniable.server.http.context import asked_for, parts
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.surveys.catalogue import SurveyEntry, entry, entry_text
+from deniable.server.surveys.replacing import refusal, replaced
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey
+from deniable.shared.survey.document import parse_document
 
 CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
 Text = Annotated[str, Meta(min_length=1)]
@@ -61,6 +63,8 @@ def publish_survey() -> Response:
     """The signature must be by a key that is enrolled here: the server itself holds none."""
     signed, catalogue = _signed(), parts().catalogue
     known = {published.id for published in catalogue.surveys()}
+    if request.args.get("replace") != "true":
+        _refuse_other_questions(signed)
     try:
         published = catalogue.publish(signed.document.encode(), signed.signature, signed.key)
     except InvalidSurvey as error:
@@ -92,6 +96,19 @@ def show_counters(identifier: str) -> Response:
             refused=counted,
         )
     )
+
+
+def _refuse_other_questions(signed: SignedSurvey) -> None:
+    """What a deployed app is asked by name does not change unless somebody insists."""
+    document = signed.document.encode()
+    try:
+        survey = parse_document(document)
+    except InvalidSurvey:
+        return  # which the publishing says
+    surveys, today = parts().catalogue.surveys(), parts().clock.now().date()
+    earlier = replaced(surveys, survey, document, today)
+    if earlier and (reason := refusal(earlier, survey)):
+        raise HttpError(409, f"{reason} Publish with ?replace=true.", "other-questions")
 
 
 def _public(body: bytes) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from deniable.server.store import PublishedSurvey
@@ -11,12 +12,32 @@ from deniable.shared.survey.questions import Question, question_document
 
 
 def replaced(
-    published: Sequence[PublishedSurvey], survey: Survey, document: bytes
+    published: Sequence[PublishedSurvey], survey: Survey, document: bytes, today: date
 ) -> PublishedSurvey | None:
-    """The open survey of the same name that apps answer now, if it is another one."""
-    named = [each for each in published if each.name == survey.name and not each.closed]
+    """The survey of the same name that apps answer now or later, if it is another one."""
+    named = [
+        each
+        for each in published
+        if each.name == survey.name and not each.closed and today <= each.survey.closes
+    ]
     newest = max(named, key=lambda each: (each.survey.opens, each.sequence), default=None)
     return None if newest is None or newest.id == survey_id(document) else newest
+
+
+def refusal(earlier: PublishedSurvey, survey: Survey) -> str | None:
+    """Why a survey is not published unless somebody insists: its questions are other ones.
+
+    A deployed app answers by name and with the questions that it knows.
+    """
+    changes = differences(earlier.survey, survey)
+    if not changes:
+        return None
+    return (
+        f"other questions are open under the name {survey.name!r}:\n"
+        + "\n".join(changes)
+        + f"\n{asked_again(earlier, survey)}.\nApps that know only the old questions go on "
+        "with the old survey while it is open."
+    )
 
 
 def differences(before: Survey, after: Survey) -> list[str]:
