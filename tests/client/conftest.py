@@ -18,6 +18,8 @@ from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, LATER, MEMORY, Clock, QuietServer, Script, Ticks, handler
 from tests.eventually import PATIENCE
 
+collect_ignore = ["web_app.py"]  # it starts a client where it is imported
+
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
