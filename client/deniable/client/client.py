@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
 from deniable.client.consent import Consent, write_consent
+from deniable.client.ephemeral import thrown_away
 from deniable.client.net.surveys import Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
@@ -60,6 +61,8 @@ class Client:
         server = self._server = checked_address(server)
         carrier = transport or HttpTransport(server)
         self._state, self._consent, self._now = State(state), Consent(), now
+        if reason := thrown_away():
+            raise InvalidPolicy(reason)
         self._policy = policy
         self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
         self._answering = Answering(
