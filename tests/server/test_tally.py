@@ -37,6 +37,7 @@ SURVEYS = {
     "two bytes": survey(choice(257, "k-randomized-response")),
     "unary, full bytes": survey(choice(16, "unary")),
     "unary, padded": survey(choice(17, "unary")),
+    "two of them": survey(BIT + NUMBER),
     "all at once": mixed(),
     "one of them": mixed(ask=1),
 }

@@ -106,6 +106,8 @@ def test_asking_one_question_takes_as_many_people_more_and_covers_all_of_them(
         elif one["target"]:
             assert abs(one["shift_measured"] - one["shift_exact"]) <= 6.5 * one["shift_error"]
             assert one["shift_exact"] > 2.5 * whole["shift_exact"]  # forgers choose the question
+    errors = [of(cells, question="minutes", forged=0.02)["shift_error"] for cells in found]
+    assert errors[1] > 3 * errors[0]  # at ε 8 it is who was asked that makes it, and not the noise
 
 
 def test_fewer_people_than_can_be_asked_every_question_are_refused(
