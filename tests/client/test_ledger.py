@@ -45,7 +45,7 @@ POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1.5", max_epsilon_per_quest
 
 steps = st.lists(
     st.one_of(
-        st.sampled_from([*SURVEYS, "crash a", "crash b"]),
+        st.sampled_from([*SURVEYS, "crash a", "crash b", "crash d"]),
         st.sampled_from(["restart", "forget", "withdraw"]),
         st.integers(-20, 20),  # days by which the clock jumps
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from deniable.server.cli.results import lines
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, expected_error, facts, warnings
 from deniable.server.store import PublishedSurvey
@@ -62,6 +63,11 @@ def test_a_round_has_all_reports_and_a_question_those_who_were_asked_it(here: Wo
     assert (results.epsilon, results.ask) == ("0.5", 1)
     assert any("one of the 3 questions" in note for note in results.notes)
     assert any("weighs 3 times its `leverage`" in note for note in results.notes)
+    printed = "\n".join(lines(results))
+    assert "asked one of the 3 questions" in printed
+    assert all(f"{count}\n" in printed for count in asked)
+    plain = here.publish(survey(HALF, name="plain"))
+    assert "one of the" not in "\n".join(lines(results_of(here, plain)))
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
 
 

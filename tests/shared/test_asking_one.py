@@ -183,6 +183,14 @@ def unbiased(rate: Fraction, asked: Survey) -> Fraction:
     return (rate - lie) / (keep - lie)
 
 
+@pytest.mark.parametrize("ask", [None, 1])
+def test_a_report_is_as_long_as_the_survey_says_and_no_longer(ask: int | None) -> None:
+    asked = parse_toml(survey_text(bit("a") + bit("b"), ask=ask))
+    for size in {*range(6)} - {asked.report_size}:
+        with pytest.raises(InvalidEnvelope, match=f"a report has 2 bytes, got {size}"):
+            decode_report(asked, bytes(size))
+
+
 # What is written
 
 

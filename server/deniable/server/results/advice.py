@@ -138,7 +138,7 @@ def _plus_minus(question: Question, reports: int) -> str:
 
 def _asked(survey: Survey) -> str:
     return (
-        f"each install answers one of the {len(survey.questions)} questions, which it draws itself "
+        f"Each install answers one of the {len(survey.questions)} questions, which it draws itself "
         f"at random: a round gives away the largest ε, not the sum."
     )
 
