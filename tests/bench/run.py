@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench.measure import Measurement
 
 SHORT = ("randomize", "tally", "start", "ingest", "surveys", "population")
-LONG = ("coverage", "mutate")
+LONG = ("coverage", "mutate", "ask_one")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

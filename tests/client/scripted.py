@@ -71,9 +71,12 @@ def document(
     closes: str = "2027-02-28",
     period: str = "month",
     questions: str = QUESTIONS,
+    *,
+    asks_one: bool = False,
 ) -> bytes:
     head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
-    return render_document(parse_toml(head + questions))
+    ask = "ask = 1\n" if asks_one else ""
+    return render_document(parse_toml(head + ask + questions))
 
 
 def bit(name: str, epsilon: str) -> str:

@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.sent import read_summary
+from deniable.client.sent import as_text, read_summary
 from deniable.client.state.ledger import Ledger
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, MEMORY, TODAY, Clock, bit, document, entry
+from tests.client.conftest import MakeClient
+from tests.client.scripted import KEY, MEMORY, TODAY, Clock, Script, bit, document, entry
 
 SURVEYS = {
     "a": {"crashed": "0.1"},
     "b": {"crashed": "0.3", "slow": "0.7"},
     "c": {"slow": "0.2"},
+    "d": {"crashed": "0.2", "slow": "0.1"},
 }
+ASKS_ONE = {"d"}
 LISTED = [
     entry(
         document(
@@ -31,6 +34,7 @@ LISTED = [
             opens="2026-11-01",
             period="day",
             questions="".join(bit(question, epsilon) for question, epsilon in asked.items()),
+            asks_one=name in ASKS_ONE,
         )
     )
     for name, asked in SURVEYS.items()
@@ -41,7 +45,7 @@ POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1.5", max_epsilon_per_quest
 
 steps = st.lists(
     st.one_of(
-        st.sampled_from([*SURVEYS, "crash a", "crash b"]),
+        st.sampled_from([*SURVEYS, "crash a", "crash b", "crash d"]),
         st.sampled_from(["restart", "forget", "withdraw"]),
         st.integers(-20, 20),  # days by which the clock jumps
     ),
@@ -71,6 +75,7 @@ class Device:
         self.folder, self.clock, self.crashing = folder, Clock(), False
         self.answered: set[tuple[str, datetime]] = set()
         self.spent: Counter[str] = Counter()
+        self.total = 0
         self.client = self.start()
 
     def start(self) -> Client:
@@ -115,10 +120,12 @@ class Device:
         costs = {question: round(1000 * float(e)) for question, e in SURVEYS[name].items()}
         if (name, self.clock.now) in self.answered:
             return "already-answered"
-        over = self.spent.total() + sum(costs.values()) > CAPS["total"]
-        if over or any(self.spent[q] + cost > CAPS["question"] for q, cost in costs.items()):
+        cost = max(costs.values()) if name in ASKS_ONE else sum(costs.values())
+        over = self.total + cost > CAPS["total"]
+        if over or any(self.spent[q] + each > CAPS["question"] for q, each in costs.items()):
             return "budget-spent"
         self.spent.update(costs)
+        self.total += cost
         self.answered.add((name, self.clock.now))
         return "queued"
 
@@ -135,7 +142,7 @@ def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> 
         device.client.close()
         ledger = read_summary(folder).ledger
         assert dict(ledger.questions) == {q: 10**6 * spent for q, spent in device.spent.items()}
-        assert ledger.total <= CAPS["total"] * 10**6
+        assert ledger.total == 10**6 * device.total <= CAPS["total"] * 10**6
         assert all(spent <= CAPS["question"] * 10**6 for spent in ledger.questions.values())
 
 
@@ -143,7 +150,42 @@ def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more
     """Of an untouched ledger: the cap of one question, and that of them all."""
     cap, total = 800_000_000, 1_500_000_000
     fresh = Ledger()
-    assert fresh.obstacle({"crashed": cap}, POLICY) is None
-    assert "question 'crashed'" in str(fresh.obstacle({"crashed": cap + 1}, POLICY))
-    assert fresh.obstacle({"a": cap, "b": total - cap}, POLICY) is None
-    assert "this install" in str(fresh.obstacle({"a": cap, "b": total - cap + 1}, POLICY))
+    assert fresh.obstacle({"crashed": cap}, cap, POLICY) is None
+    assert "question 'crashed'" in str(fresh.obstacle({"crashed": cap + 1}, cap + 1, POLICY))
+    assert fresh.obstacle({"a": cap, "b": total - cap}, total, POLICY) is None
+    assert fresh.obstacle({"a": cap, "b": cap}, cap, POLICY) is None  # where one of them is drawn
+    assert "this install" in str(
+        fresh.obstacle({"a": cap, "b": total - cap + 1}, total + 1, POLICY)
+    )
+
+
+def test_one_drawn_question_costs_the_install_the_largest_and_each_question_its_own(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Under caps that all questions together would break."""
+    questions = bit("a", "0.5") + bit("b", "0.2")
+    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="0.5", max_epsilon="0.5")
+    script.publish(document(questions=questions))
+    assert client_of(policy=policy).answer("app-health", a=True, b=True).status == "refused"
+    script.surveys.clear()
+    script.publish(document(questions=questions, asks_one=True))
+    client = client_of(policy=policy, state=tmp_path / "other")
+    assert client.answer("app-health", a=True, b=True).status == "queued"
+    ledger = read_summary(tmp_path / "other").ledger
+    assert ledger.total == 500_000_000
+    assert dict(ledger.questions) == {"a": 500_000_000, "b": 200_000_000}
+    assert "each is charged" in "\n".join(as_text(read_summary(tmp_path / "other")))
+
+
+def test_a_question_whose_cap_is_reached_stops_the_round_before_any_is_drawn(
+    script: Script, client_of: MakeClient
+) -> None:
+    """Otherwise a refused call could be repeated until another question is drawn."""
+
+    def draw(bits: int) -> int:
+        raise AssertionError("nothing is drawn")
+
+    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_question="0.4")
+    script.publish(document(questions=bit("a", "0.5") + bit("b", "0.2"), asks_one=True))
+    client = client_of(policy=policy, draw=draw)
+    assert client.answer("app-health", a=True, b=True).status == "budget-spent"

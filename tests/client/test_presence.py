@@ -85,16 +85,19 @@ PUBLISHED = document()
 NOON = TODAY.timestamp()
 
 
-def transcript(values: dict[str, object]) -> tuple[object, ...]:
-    """Everything that anyone but the app could see of one answer, but for the report itself."""
+def transcript(
+    values: dict[str, object], published: bytes = PUBLISHED, first: int | None = None
+) -> tuple[object, ...]:
+    """Everything that anyone but the app could see of one answer, but for the report itself.
+    `first` is what the kernel draws first."""
     bits: list[int] = []
 
     def draw(wanted: int) -> int:
         bits.append(wanted)
-        return kernel_draw(wanted)
+        return kernel_draw(wanted) if first is None or len(bits) > 1 else first
 
     with TemporaryDirectory(dir=MEMORY) as folder:
-        carrier = Listing(PUBLISHED)
+        carrier = Listing(published)
         policy = Policy(keys=[public_hex(KEY)], questions=KINDS)
         client = Client(
             "https://stats.example.org",
@@ -153,6 +156,23 @@ FITTING = transcript(ANSWERS)
 def test_any_values_leave_the_same_transcript(values: dict[str, object]) -> None:
     """Status, charge, sizes, requests, randomness and records, for whatever is answered."""
     assert transcript(values) == FITTING
+
+
+ONE = document(asks_one=True)
+ASKED_ONE = transcript(ANSWERS, ONE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)), st.integers(0, 2**64 - 1))
+def test_any_question_drawn_leaves_the_same_transcript_too(
+    values: dict[str, object], first: int
+) -> None:
+    assert transcript(values, ONE, first) == ASKED_ONE
+
+
+@pytest.mark.parametrize("question", range(len(KINDS)))
+def test_each_question_drawn_leaves_the_same_transcript(question: int) -> None:
+    assert transcript(ANSWERS, ONE, -(-question * 2**64 // len(KINDS))) == ASKED_ONE
 
 
 def test_a_guess_in_the_options_learns_nothing_from_whether_an_answer_comes(

@@ -79,9 +79,17 @@ class Answering:
         return survey.unasked(names) or self._policy.mismatch(kinds)
 
     def _charge(self, found: Found, round_: int) -> bytes | Outcome:
-        """The survey's key, once the round is paid for and that is on disk."""
+        """The survey's key, once the round is paid for and that is on disk.
+
+        Where one question is drawn, it is drawn with the noise, after this. So every question's
+        own total is charged its ε, since any of them may be the one; the install's total is charged
+        what a report can give away, the largest ε. Charging the drawn question alone would be true
+        too, but then the draw would decide whether a cap still allows a report, and a call that was
+        refused could be repeated until the draw suits. So the charge is the same for every install,
+        answer and draw, and a crash after it loses the round and never repeats it.
+        """
         survey = found.survey
-        costs = {each.name: each.epsilon.billionths for each in survey.questions}
+        costs, total = survey.costs, survey.round_billionths
         with self._state.transaction() as db:
             if not self._consent.is_given(db):
                 return Outcome("no-consent", NOT_GIVEN)
@@ -89,9 +97,9 @@ class Answering:
             if (found.id, round_) in ledger.answered:
                 detail = f"survey {survey.name!r} was already answered in round {round_}"
                 return Outcome("already-answered", detail, found.id, round_)
-            if obstacle := ledger.obstacle(costs, self._policy):
+            if obstacle := ledger.obstacle(costs, total, self._policy):
                 return Outcome("budget-spent", obstacle, found.id, round_)
-            charges = write_charge(db, ledger, found.id, round_, costs)
+            charges = write_charge(db, ledger, found.id, round_, costs, total)
             key = outbox.survey_key(db, found.id, survey.taken_until(survey.last_round))
         self._state.marker.note(charges)
         return key
@@ -102,7 +110,7 @@ class Answering:
         survey = found.survey
         payload = encode_report(survey, report.symbols)
         envelope = Envelope(found.id, round_, envelope_id(key, found.id, round_), 1, payload)
-        said = reported(survey.questions, report.symbols)
+        said = reported(survey.questions, report.symbols, survey.drawn_from)
         entry = HistoryEntry(found.id, survey.name, round_, today.isoformat(), said)
         with self._state.transaction() as db:
             if not self._consent.is_given(db):  # withdrawn meanwhile: the report is forgotten

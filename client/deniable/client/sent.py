@@ -84,8 +84,9 @@ def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
     reason = f" ({escaped(entry.detail)})" if entry.detail else ""
     yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
     for part in entry.symbols:
+        drawn = f" (was asked 1 of {part.drawn_from} questions)" if part.drawn_from > 1 else ""
         yield escaped(
-            f"    {part.question}: says {part.says}; {part.odds} (ε {part.epsilon})", 1000
+            f"    {part.question}{drawn}: says {part.says}; {part.odds} (ε {part.epsilon})", 1000
         )
 
 
@@ -93,3 +94,5 @@ def _spent_lines(ledger: Ledger) -> Iterator[str]:
     yield f"\nSpent so far: ε {decimal_text(ledger.total)} over all surveys and rounds."
     for name, cost in sorted(ledger.questions.items()):
         yield f"    {escaped(name)}: ε {decimal_text(cost)}"
+    if sum(ledger.questions.values()) > ledger.total:
+        yield "    (where one question was drawn, each is charged: any might have been the one)"

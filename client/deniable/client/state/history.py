@@ -28,6 +28,7 @@ class ReportedSymbol:
     epsilon: str
     says: str
     odds: str
+    drawn_from: int = 1  # so many questions, of which only this one was asked
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,20 @@ class HistoryEntry:
     detail: str = ""
 
 
-def reported(questions: Iterable[Question], symbols: Iterable[int]) -> tuple[ReportedSymbol, ...]:
+def reported(
+    questions: Iterable[Question], symbols: Iterable[int | None], drawn_from: int = 1
+) -> tuple[ReportedSymbol, ...]:
     """What a report says, question by question, and how far that can be believed."""
     pairs = zip(questions, symbols, strict=True)
-    return tuple(_reported(question, symbol) for question, symbol in pairs)
+    return tuple(
+        _reported(question, symbol, drawn_from) for question, symbol in pairs if symbol is not None
+    )
 
 
-def _reported(question: Question, symbol: int) -> ReportedSymbol:
+def _reported(question: Question, symbol: int, drawn_from: int) -> ReportedSymbol:
     text, odds = question.describe(symbol), question.mechanism.explain(symbol)
     says = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-    return ReportedSymbol(question.name, str(question.epsilon), says, odds)
+    return ReportedSymbol(question.name, str(question.epsilon), says, odds, drawn_from)
 
 
 def add(db: Transaction, entry: HistoryEntry) -> None:

@@ -1,7 +1,8 @@
 """The ledger: what this install has spent, charged before any noise is drawn.
 
-Each survey and round is one row, written once, with what each question cost. Totals are sums over
-the rows, in whole billionths of ε, so no total can drift from what was charged. Every row carries a
+Each survey and round is one row, written once, with what each question cost, and the whole where
+that is not the sum of them: it stands under TOTAL. Totals are sums over the rows, in whole
+billionths of ε, so no total can drift from what was charged. Every row carries a
 seal, a hash over itself and the seal before it: a row that was changed, lost from the middle or
 repeated makes the ledger unreadable, and an unreadable ledger means no report.
 """
@@ -19,6 +20,8 @@ from deniable.client.state import Transaction
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.epsilon import decimal_text
 
+TOTAL = ""  # no question has this name
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -26,21 +29,17 @@ class Ledger:
 
     answered: frozenset[tuple[str, int]] = frozenset()
     questions: Mapping[str, int] = field(default_factory=dict)  # billionths by question name
+    total: int = 0
     seal: str = ""
 
     @property
     def charges(self) -> int:
         return len(self.answered)
 
-    @property
-    def total(self) -> int:
-        return sum(self.questions.values())
-
-    def obstacle(self, costs: Mapping[str, int], policy: Policy) -> str | None:
+    def obstacle(self, costs: Mapping[str, int], total: int, policy: Policy) -> str | None:
         """Why these costs do not fit under the policy's caps any more, or None if they do."""
-        asked = sum(costs.values())
-        if self.total + asked > policy.total_cap:
-            return _sentence("this install", self.total, asked, policy.total_cap)
+        if self.total + total > policy.total_cap:
+            return _sentence("this install", self.total, total, policy.total_cap)
         cap = policy.question_cap
         for name, cost in costs.items():
             spent = self.questions.get(name, 0)
@@ -51,7 +50,7 @@ class Ledger:
 
 def read_ledger(db: Transaction) -> Ledger:
     """The whole ledger, or StoreUnusable if any of it is not as it was written."""
-    answered, questions, seal = set(), Counter[str](), ""
+    answered, questions, total, seal = set(), Counter[str](), 0, ""
     rows = db.execute("SELECT number, survey, round, costs, seal FROM charges ORDER BY number")
     for position, (number, survey, round_number, costs, sealed) in enumerate(rows, 1):
         seal = _seal(seal, survey, round_number, costs)
@@ -59,9 +58,12 @@ def read_ledger(db: Transaction) -> Ledger:
             raise StoreUnusable(
                 "the ledger was changed from outside, so what was spent is not known"
             )
-        questions.update(json.loads(costs))
+        charged = json.loads(costs)
+        whole = charged.pop(TOTAL, None)
+        total += sum(charged.values()) if whole is None else whole
+        questions.update(charged)
         answered.add((survey, round_number))
-    return Ledger(frozenset(answered), dict(questions), seal)
+    return Ledger(frozenset(answered), dict(questions), total, seal)
 
 
 def count_charges(db: Transaction) -> int:
@@ -70,10 +72,16 @@ def count_charges(db: Transaction) -> int:
 
 
 def write_charge(
-    db: Transaction, ledger: Ledger, survey: str, round_number: int, costs: Mapping[str, int]
+    db: Transaction,
+    ledger: Ledger,
+    survey: str,
+    round_number: int,
+    costs: Mapping[str, int],
+    total: int,
 ) -> int:
     """One more row; returns how many there are now. On disk only when the transaction has ended."""
-    text = json.dumps(dict(costs))
+    whole = {} if total == sum(costs.values()) else {TOTAL: total}
+    text = json.dumps(dict(costs) | whole)
     seal = _seal(ledger.seal, survey, round_number, text)
     db.execute(
         "INSERT INTO charges VALUES (?, ?, ?, ?, ?)",

@@ -53,6 +53,7 @@ class QuestionView:
     figures: Sequence[Figures]  # as many as a table holds
     left_out: int  # of the table
     labels: int
+    reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
 
@@ -158,6 +159,7 @@ def _view(
         figures=known[:MOST_ROWS],
         left_out=max(0, len(known) - MOST_ROWS),
         labels=len(result.rows),
+        reports=result.rows[0].reports,
         chart=chart,
         trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
     )

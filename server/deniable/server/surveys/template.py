@@ -19,6 +19,8 @@ round = "month"                   # once, day, week or month: one report from ea
 grace_days = 14                   # how long after its round a report is still taken
 retention_days = 90               # how long the server keeps reports after that; tallies stay
 minimum_reports = 100             # below it no estimate is shown
+# ask = 1                         # each install answers one question, drawn at random: then epsilon
+#                                 # of a round is the largest below, not their sum
 
 # Every answer is randomized on the device. epsilon says how much one answer may give away: it
 # changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.

@@ -80,9 +80,7 @@ tallies = Table(
     ),
     _column("reports", BigInteger, "how many reports were counted"),
     _column("sealed", Boolean, "whether its envelopes are purged: nothing is counted any more"),
-    _column(
-        "cells", LargeBinary, "the counts, int64 little-endian, all questions one after another"
-    ),
+    _column("cells", LargeBinary, "the counts, int64 little-endian, as RoundTally has them"),
 )
 
 counters = Table(
