@@ -24,6 +24,7 @@ from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
+LONGEST_TIMEOUT = 3600.0
 EXIT_SECONDS = 2.0  # for all clients together, when the process ends
 
 
@@ -50,23 +51,30 @@ class Client:
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         send_within: float = 60.0,
+        ca: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+        timeout: float = 10.0,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
+        if not 0 < timeout <= LONGEST_TIMEOUT:
+            raise InvalidPolicy(f"timeout: give seconds above 0, up to an hour, got {timeout!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
             )
         server = self._server = checked_address(server)
-        carrier = transport or HttpTransport(server)
+        carrier = transport or HttpTransport(server, ca=ca, proxy=proxy)
         self._state, self._consent, self._now = State(state), Consent(), now
         self._policy = policy
-        self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
+        self._surveys = Surveys(
+            self._state, policy, server, carrier, self._consent, now, monotonic, timeout
+        )
         self._answering = Answering(
             self._state, policy, self._surveys, self._consent, now, draw, send_within
         )
         self._uploader = Uploader(
-            self._state, server, carrier, self._consent, now, monotonic, send_within
+            self._state, server, carrier, self._consent, now, monotonic, timeout, send_within
         )
         self._resume()
 

@@ -15,7 +15,7 @@ from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.shared.errors import StoreUnusable
 
 FETCH_SECONDS = 2.0  # that a caller waits
-LIST_SECONDS = 20.0  # until the whole list has come, on a slow line
+LIST_TIMES = 2.0  # of the timeout of other exchanges: a list is longer than a reply
 LONGEST_PAUSE = 300.0
 
 
@@ -23,8 +23,13 @@ class Fetching(ForkAware):
     """`keep` reads a reply and puts it on disk, or raises Unreachable if there is no list in it."""
 
     def __init__(
-        self, transport: Transport, keep: Callable[[Reply], None], monotonic: Callable[[], float]
+        self,
+        transport: Transport,
+        keep: Callable[[Reply], None],
+        monotonic: Callable[[], float],
+        timeout: float,
     ) -> None:
+        self.list_seconds = LIST_TIMES * timeout  # until the whole list has come, on a slow line
         self._transport, self._keep, self._monotonic = transport, keep, monotonic
         super().__init__()
 
@@ -61,7 +66,7 @@ class Fetching(ForkAware):
                 self._pause_until = self._monotonic() + pause
 
     def _started(self) -> _Flight:
-        flight = _Flight(self._monotonic() + LIST_SECONDS)
+        flight = _Flight(self._monotonic() + self.list_seconds)
         try:
             threading.Thread(
                 target=self._fly, args=(flight,), name="deniable-surveys", daemon=True
@@ -72,7 +77,7 @@ class Fetching(ForkAware):
 
     def _fly(self, flight: _Flight) -> None:
         try:
-            reply = self._transport.request("GET", "/v1/surveys", None, None, LIST_SECONDS)
+            reply = self._transport.request("GET", "/v1/surveys", None, None, self.list_seconds)
             with self._lock:
                 forgotten = self._flight is not flight
             if forgotten:

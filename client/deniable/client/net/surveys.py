@@ -60,10 +60,11 @@ class Surveys:
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        timeout: float,
     ) -> None:
         self._state, self._policy, self._consent, self._now = state, policy, consent, now
         self.server = server
-        self._fetching = Fetching(transport, self._keep, monotonic)
+        self._fetching = Fetching(transport, self._keep, monotonic, timeout)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:

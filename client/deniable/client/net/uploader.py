@@ -25,7 +25,6 @@ from deniable.client.state.connection import State
 from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.errors import StoreUnusable
 
-SEND_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0
 
 
@@ -38,9 +37,10 @@ class Uploader(ForkAware):
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        timeout: float,
         send_within: float = 0.0,
     ) -> None:
-        self._send_within = send_within
+        self._send_within, self.send_seconds = send_within, timeout
         self._state, self._server, self._transport, self._now = state, server, transport, now
         self._consent, self._monotonic = consent, monotonic
         super().__init__()
@@ -201,7 +201,7 @@ class Uploader(ForkAware):
         try:
             return delivery_result(
                 self._transport.request(
-                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, SEND_SECONDS
+                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, self.send_seconds
                 )
             )
         except Unreachable as error:
