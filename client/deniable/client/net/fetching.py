@@ -10,7 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from deniable.client.escaping import escaped
 from deniable.client.forking import ForkAware
+from deniable.client.logs import failed
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.shared.errors import StoreUnusable
 
@@ -37,6 +39,7 @@ class Fetching(ForkAware):
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
         self.ended_well = self._in_vain = 0  # fetches, in this process
+        self.failure = ""  # why the last one brought nothing
         self._pause_until = 0.0
 
     def fetch(self, seen: int) -> bool:
@@ -51,7 +54,8 @@ class Fetching(ForkAware):
             flight = self._flight
             if flight is None or flight.done.is_set() or self._monotonic() >= flight.until:
                 flight = self._flight = self._started()
-        flight.done.wait(FETCH_SECONDS)
+        if not flight.done.wait(FETCH_SECONDS):
+            self.failure = "it has not come yet, and is still waited for in the background"
         return flight.well
 
     def pace(self, helped: bool) -> None:
@@ -86,8 +90,12 @@ class Fetching(ForkAware):
             with self._lock:
                 self.ended_well += 1
             flight.well = True
-        except (Unreachable, StoreUnusable):
-            pass
+        except Unreachable as error:
+            self.failure = escaped(str(error))
+            failed(error.kind, f"the list of surveys could not be fetched: {self.failure}")
+        except StoreUnusable:
+            self.failure = "the state on disk cannot be used"
+            failed("state", self.failure)
         finally:
             flight.done.set()
 

@@ -87,8 +87,9 @@ class Surveys:
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         self._fetching.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
+            why = self._fetching.failure or "it is not asked for again so soon"
             return Outcome(
-                "unavailable", "the list of surveys could not be fetched; try again later"
+                "unavailable", f"the list of surveys could not be fetched ({why}); try again later"
             )
         return choice
 

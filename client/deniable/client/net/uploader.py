@@ -16,7 +16,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from deniable.client.consent import Consent
+from deniable.client.escaping import escaped
 from deniable.client.forking import ForkAware
+from deniable.client.logs import failed
 from deniable.client.net.backoff import Backoff
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
@@ -173,6 +175,7 @@ class Uploader(ForkAware):
             if not isinstance(taken, QueuedEnvelope):
                 return taken
             result = self._send(taken)
+            _log(result)
             if result.settled is not None:
                 with self._state.transaction() as db:
                     outbox.finish(db, taken, result.settled, result.detail)
@@ -181,6 +184,7 @@ class Uploader(ForkAware):
                     sending.untake(db, taken)
             return result
         except StoreUnusable:
+            failed("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
     def _take(self) -> QueuedEnvelope | float | None:
@@ -205,8 +209,16 @@ class Uploader(ForkAware):
                 )
             )
         except Unreachable as error:
-            return DeliveryResult(None, str(error), reached=error.sent)
+            return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
     def _left(self, fence: int) -> int:
         with self._state.transaction() as db:
             return outbox.waiting(db, self._server, fence)
+
+
+def _log(result: DeliveryResult) -> None:
+    """Not what a server calls its refusal: it could repeat the report, or name the device."""
+    if result.settled == "refused":
+        failed("refusal", "the server refused a report; `deniable sent` shows why")
+    elif result.settled is None:
+        failed(result.kind, f"a report was not sent, and is tried again later: {result.detail}")
