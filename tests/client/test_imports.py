@@ -38,6 +38,12 @@ def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> No
     assert modules.isdisjoint(HEAVY)
 
 
+def test_the_version_is_read_when_it_is_asked_for() -> None:
+    assert "importlib.metadata" not in loaded("import deniable.client")
+    modules = loaded("import deniable.client\nassert deniable.client.__version__[0].isdigit()")
+    assert "importlib.metadata" in modules
+
+
 def test_the_public_names_are_these() -> None:
     import deniable.client
 

@@ -6,6 +6,7 @@ Importing this loads nothing else: each name is loaded when it is first used.
 TYPE_CHECKING = False  # type checkers know better; `typing` alone would cost 10 ms
 
 if TYPE_CHECKING:
+    __version__: str
     from deniable.client.client import Client
     from deniable.client.outcome import Outcome
     from deniable.client.policy import Policy
@@ -17,6 +18,10 @@ if not TYPE_CHECKING:  # else every name would seem to be there
     ERRORS = ("DeniableError", "InvalidAnswer", "InvalidPolicy")
 
     def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version  # 26 ms, so only if it is asked for
+
+            return version("deniable")
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
@@ -78,6 +79,15 @@ class Client:
         )
         self._resume()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._server!r}, state={str(self._state.folder)!r})"
+
     @property
     def consented(self) -> bool | None:
         """Whether the person agreed, or refused; None if nobody has asked: only then ask."""
@@ -123,9 +133,7 @@ class Client:
         Waits at most 2 s for the network, and only if no fresh list is on disk. Raises nothing but
         InvalidAnswer, for a name that the app's own policy does not declare.
         """
-        if (name := self._policy.undeclared(answers)) is not None:
-            answers.clear()  # a traceback shows this frame
-            raise InvalidAnswer(name)
+        self._refuse_undeclared(answers)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
@@ -136,6 +144,33 @@ class Client:
             _register_exit_hook(self)
             self._uploader.wake()
         return outcome
+
+    async def aanswer(self, survey: str, /, **answers: object) -> Outcome:
+        """`answer` for asyncio: in a thread, so that the loop goes on whatever network or disk do.
+
+        If it is cancelled, the answer may be on its way all the same; asked again in this round,
+        it is `already-answered`, and charged once.
+        """
+        import asyncio
+
+        self._refuse_undeclared(answers)
+        return await asyncio.to_thread(self.answer, survey, **answers)
+
+    def prefetch(self, timeout: float = 10.0) -> bool:
+        """Fetch the list of surveys ahead of the first answer, if consent is given.
+
+        Returns whether a fresh list is on disk, after `timeout` seconds at most.
+        """
+        if self._consent.withdrawn or not self._state.begun:
+            return False
+        try:
+            with self._state.transaction() as db:
+                if self._consent.obstacle(db):
+                    return False
+                seen = self._surveys.seen(db)
+            return self._surveys.prefetch(seen, timeout)
+        except StoreUnusable:
+            return False
 
     def flush(self, timeout: float = 2.0) -> int:
         """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
@@ -179,6 +214,11 @@ class Client:
         except StoreUnusable:
             return self._state.destroy()
         return True
+
+    def _refuse_undeclared(self, answers: dict[str, object]) -> None:
+        if (name := self._policy.undeclared(answers)) is not None:
+            answers.clear()  # a traceback shows this frame and the caller's
+            raise InvalidAnswer(name)
 
     def _resume(self) -> None:
         """Go on sending what an earlier process has left."""

@@ -42,7 +42,7 @@ class Fetching(ForkAware):
         self.failure = ""  # why the last one brought nothing
         self._pause_until = 0.0
 
-    def fetch(self, seen: int) -> bool:
+    def fetch(self, seen: int, wait: float | None = None) -> bool:
         """Whether there is a list on disk that is newer than so many fetches that ended well."""
         self.same_process()
         _load_libraries()
@@ -54,7 +54,7 @@ class Fetching(ForkAware):
             flight = self._flight
             if flight is None or flight.done.is_set() or self._monotonic() >= flight.until:
                 flight = self._flight = self._started()
-        if not flight.done.wait(FETCH_SECONDS):
+        if not flight.done.wait(FETCH_SECONDS if wait is None else wait):
             self.failure = "it has not come yet, and is still waited for in the background"
         return flight.well
 

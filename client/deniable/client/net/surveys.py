@@ -93,6 +93,16 @@ class Surveys:
             )
         return choice
 
+    def prefetch(self, seen: Seen, timeout: float) -> bool:
+        """Whether a fresh list is on disk, fetched if need be."""
+        kept = seen.kept
+        if not kept.is_fresh(self._now(), FRESH_SECONDS):
+            self._fetching.fetch(seen.fetches, timeout)
+            with self._state.transaction() as db:
+                kept = self.seen(db).kept
+            self._fetching.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
+        return kept.is_fresh(self._now(), FRESH_SECONDS)
+
     def forget(self) -> None:
         self._verified.clear()
 
