@@ -9,24 +9,30 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
-from deniable.client.consent import Consent, write_consent
-from deniable.client.net.surveys import Surveys
+from deniable.client.consent import NOT_GIVEN, Consent, write_consent
+from deniable.client.net.surveys import Found, Seen, Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
 from deniable.client.state.connection import State, StateBusy
-from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable
+from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable, UntrustedSurvey
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 LONGEST_TIMEOUT = 3600.0
 EXIT_SECONDS = 2.0  # for all clients together, when the process ends
+
+if TYPE_CHECKING:
+    from deniable.client.budget import Budget
+    from deniable.client.describing import Description
+    from deniable.client.sent import Summary
 
 
 def utc_now() -> datetime:
@@ -161,16 +167,48 @@ class Client:
 
         Returns whether a fresh list is on disk, after `timeout` seconds at most.
         """
-        if self._consent.withdrawn or not self._state.begun:
-            return False
         try:
-            with self._state.transaction() as db:
-                if self._consent.obstacle(db):
-                    return False
-                seen = self._surveys.seen(db)
-            return self._surveys.prefetch(seen, timeout)
+            seen = self._listed()
+            return not isinstance(seen, Outcome) and self._surveys.prefetch(seen, timeout)
         except StoreUnusable:
             return False
+
+    def describe(
+        self, survey: str, /, *, shipped: bytes | str | None = None
+    ) -> Description | Outcome:
+        """What a person is told about a survey: what it asks, why, and what it gives away.
+
+        It is read from the list on disk, without a network. Before consent there is none: pass the
+        survey that ships with the app, as `deniable survey show NAME --json` has printed it.
+        Returns an Outcome that says why, where there is none to describe.
+        """
+        from deniable.client.describing import describe
+
+        found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
+        return (
+            found if isinstance(found, Outcome) else describe(found.id, found.survey, self._policy)
+        )
+
+    def sent(self) -> Summary | Outcome:
+        """What left this device, or waits to: every report in words. Needs no network."""
+        from deniable.client.sent import summary
+
+        try:
+            return summary(self._state)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
+
+    def budget(self) -> Budget | Outcome:
+        """What was spent and what is left, in all and per question. Needs no network."""
+        from deniable.client.budget import budget
+
+        try:
+            if not self._state.begun:
+                return budget(Ledger(), self._policy)
+            with self._state.transaction() as db:
+                return budget(read_ledger(db), self._policy)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
 
     def flush(self, timeout: float = 2.0) -> int:
         """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
@@ -214,6 +252,33 @@ class Client:
         except StoreUnusable:
             return self._state.destroy()
         return True
+
+    def _listed(self) -> Seen | Outcome:
+        """The list on disk, if there is consent."""
+        if self._consent.withdrawn or not self._state.begun:
+            return Outcome("no-consent", NOT_GIVEN)
+        with self._state.transaction() as db:
+            return self._consent.obstacle(db) or self._surveys.seen(db)
+
+    def _listed_survey(self, wanted: str) -> Found | Outcome:
+        try:
+            seen = self._listed()
+            if isinstance(seen, Outcome):
+                return seen
+            return self._surveys.on_disk(wanted, self._now().astimezone(UTC).date(), seen)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
+
+    def _shipped(self, wanted: str, entry: bytes | str) -> Found | Outcome:
+        from deniable.client.net.listing import read_shipped
+
+        try:
+            found = Found(*read_shipped(entry, self._policy))
+        except UntrustedSurvey as error:
+            return Outcome("refused", str(error))
+        if wanted not in (found.id, found.survey.name):
+            return Outcome("no-survey", f"the survey that ships with the app is not {wanted!r}")
+        return found
 
     def _refuse_undeclared(self, answers: dict[str, object]) -> None:
         if (name := self._policy.undeclared(answers)) is not None:

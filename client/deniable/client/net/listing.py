@@ -43,6 +43,22 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
     return survey
 
 
+def read_shipped(entry: bytes | str, policy: Policy) -> tuple[str, Survey]:
+    """A survey that ships with the app, as the server lists it, and its id; else an error."""
+    try:
+        listed = _read(json.loads(entry), 0, policy)
+    except (ValueError, RecursionError):
+        listed = None
+    if listed is None:
+        raise UntrustedSurvey(
+            "that is no survey with its signature; take one that "
+            "`deniable survey show NAME --json` has printed"
+        )
+    if listed.problem is not None:
+        raise UntrustedSurvey(listed.problem)
+    return listed.id, verified(listed, policy)
+
+
 def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
     """Every entry that can be read, each checked on its own: a bad one hides no other."""
     if reply.status != 200:

@@ -93,6 +93,12 @@ class Surveys:
             )
         return choice
 
+    def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
+        """As `find`, whatever the survey asks for, and without a network."""
+        if seen.kept.fetched is None:
+            return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
+        return self._choose(seen.kept, wanted, today, lambda _: None)[0]
+
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Whether a fresh list is on disk, fetched if need be."""
         kept = seen.kept

@@ -8,9 +8,10 @@ from typing import Any
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import asked_when, gives_away
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
@@ -52,13 +53,11 @@ def facts(survey: Survey) -> dict[str, Any]:
 
 def describe(survey: Survey) -> list[str]:
     """The same for people, a line each."""
-    whole = lifetime_promise(survey.round_billionths, survey.rounds)
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",
-        f"asked from {survey.opens} to {survey.closes}, {_rounds(survey)}",
-        f"{_capital(round_promise(survey.round_billionths))};",
-        f"{whole}.",
+        asked_when(survey),
+        *gives_away(survey),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
@@ -124,12 +123,3 @@ def _less_leverage(question: Question) -> str:
 
 def _plus_minus(question: Question, people: int) -> str:
     return STYLES[question.statistic].expected(expected_error(question, people), question.unit)
-
-
-def _rounds(survey: Survey) -> str:
-    every = survey.calendar.every
-    return every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
