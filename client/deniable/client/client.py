@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deniable.client.budget import Budget
     from deniable.client.describing import Description
     from deniable.client.sent import Summary
+    from deniable.shared.survey.document import Survey
 
 
 def utc_now() -> datetime:
@@ -188,6 +189,12 @@ class Client:
         return (
             found if isinstance(found, Outcome) else describe(found.id, found.survey, self._policy)
         )
+
+    def survey(self, survey: str, /) -> Survey | Outcome:
+        """The survey itself, verified, from the list on disk: for an app that builds its questions
+        from it. Returns an Outcome that says why, where there is none."""
+        found = self._listed_survey(survey)
+        return found if isinstance(found, Outcome) else found.survey
 
     def sent(self) -> Summary | Outcome:
         """What left this device, or waits to: every report in words. Needs no network."""
