@@ -37,6 +37,11 @@ def facts(survey: Survey) -> dict[str, Any]:
             "survey": odds_factor(survey.round_billionths * survey.rounds),
         },
         "report_bytes": survey.report_size,
+        "policy": {
+            "max_epsilon_per_round": survey.round_epsilon,
+            "max_epsilon": survey.lifetime_epsilon,
+            "questions": {each.name: each.kind for each in survey.questions},
+        },
         "questions": [
             {
                 "name": question.name,
@@ -49,6 +54,15 @@ def facts(survey: Survey) -> dict[str, Any]:
             for question in survey.questions
         ],
     }
+
+
+def policy_line(survey: Survey) -> str:
+    """The smallest policy under which an app answers all of it, to be copied."""
+    kinds = ", ".join(f'"{each.name}": "{each.kind}"' for each in survey.questions)
+    return (
+        f'Policy(keys=["..."], questions={{{kinds}}}, '
+        f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
+    )
 
 
 def describe(survey: Survey) -> list[str]:
@@ -65,7 +79,11 @@ def describe(survey: Survey) -> list[str]:
         expected = " / ".join(_plus_minus(question, people) for people in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
-    return lines
+    return [
+        *lines,
+        "an app answers all its rounds under this policy, or a wider one:",
+        f"  {policy_line(survey)}",
+    ]
 
 
 def warnings(survey: Survey, today: date) -> list[str]:
