@@ -13,11 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 from deniable.client.net.proxy import Proxy, checked_proxy
 from deniable.shared.errors import DeniableError, InvalidPolicy
+
+if TYPE_CHECKING:
+    from socket import socket
 
 MOST_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
 MOST_REPLY_BYTES = 64 * 2**10  # to an envelope
@@ -38,6 +41,7 @@ class Reply:
     body: bytes
     retry_after: str | None = None
     content_type: str = ""
+    date: str = ""
 
 
 class Transport(Protocol):
@@ -60,16 +64,21 @@ class HttpTransport:
     ) -> None:
         self.base = checked_address(server)
         self._address = urlsplit(self.base)
-        self._ca = None if ca is None else checked_ca(ca)
+        self.ca = None if ca is None else checked_ca(ca)
         through = None if proxy is None else checked_proxy(proxy)
         self._proxy = through if through and _is_reached_by(through, self._address) else None
+
+    def connect(self, deadline: float) -> socket:
+        from deniable.client.net.exchange import connected
+
+        return connected(self._address, deadline, self.ca, self._proxy)
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
         from http.client import HTTPException
 
-        from deniable.client.net.exchange import connected, exchanged
+        from deniable.client.net.exchange import exchanged
         from deniable.client.net.failures import failure
 
         deadline, sent = time.monotonic() + timeout, False
@@ -77,16 +86,20 @@ class HttpTransport:
         whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
         most = MOST_LIST_BYTES if method == "GET" else MOST_REPLY_BYTES
         try:
-            with closing(connected(self._address, deadline, self._ca, self._proxy)) as sock:
+            with closing(self.connect(deadline)) as sock:
                 sent = True
                 request = method, whole_path, body, headers
                 response, whole = exchanged(sock, self._address, request, most, deadline)
             said = response.headers
             return Reply(
-                response.status, whole, said.get("Retry-After"), said.get("Content-Type", "")
+                response.status,
+                whole,
+                said.get("Retry-After"),
+                said.get("Content-Type", ""),
+                said.get("Date", ""),
             )
         except (HTTPException, OSError, ValueError) as error:
-            kind, reason = failure(error, self._ca)
+            kind, reason = failure(error, self.ca)
             raise Unreachable(f"{self.base}: {reason}", sent, kind) from None
 
 
