@@ -324,6 +324,7 @@ def test_flush_does_not_wait_for_what_comes_later(
     script.replies = [replace(ACCEPTED, hold=queued), replace(ACCEPTED, hold=flushed)]
     client = client_of()
     client.answer("s0", q0=True)
+    eventually(lambda: script.posts, "the first report is on its way, before any other is there")
     writer = threading.Thread(target=answer_the_others)
     writer.start()
     assert client.flush(PATIENCE) == 0
