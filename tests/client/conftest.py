@@ -33,7 +33,6 @@ def tmp_path() -> Iterator[Path]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with eight times the work it can do, two seconds may be too few."""
     monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
-    monkeypatch.setattr(fetching, "LIST_SECONDS", PATIENCE)
     monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
 
 
@@ -88,6 +87,7 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
             "state": tmp_path / "state",
             "now": clock,
             "send_within": 0.0,
+            "timeout": PATIENCE,
         }
         options |= changes
         client = Client(options.pop("server", script.url), **options)

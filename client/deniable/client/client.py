@@ -9,23 +9,32 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from deniable.client.answering import Answering
-from deniable.client.consent import Consent, write_consent
+from deniable.client.consent import NOT_GIVEN, Consent, write_consent
 from deniable.client.ephemeral import thrown_away
-from deniable.client.net.surveys import Surveys
+from deniable.client.net.surveys import Found, Seen, Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
 from deniable.client.state.connection import State, StateBusy
-from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable
+from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.shared.errors import InvalidAnswer, InvalidPolicy, StoreUnusable, UntrustedSurvey
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
+LONGEST_TIMEOUT = 3600.0
 EXIT_SECONDS = 2.0  # for all clients together, when the process ends
+
+if TYPE_CHECKING:
+    from deniable.client.budget import Budget
+    from deniable.client.describing import Description
+    from deniable.client.sent import Summary
+    from deniable.shared.survey.document import Survey
 
 
 def utc_now() -> datetime:
@@ -51,27 +60,43 @@ class Client:
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         send_within: float = 60.0,
+        ca: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+        timeout: float = 10.0,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
+        if not 0 < timeout <= LONGEST_TIMEOUT:
+            raise InvalidPolicy(f"timeout: give seconds above 0, up to an hour, got {timeout!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
             )
         server = self._server = checked_address(server)
-        carrier = transport or HttpTransport(server)
+        carrier = transport or HttpTransport(server, ca=ca, proxy=proxy)
         self._state, self._consent, self._now = State(state), Consent(), now
         if reason := thrown_away():
             raise InvalidPolicy(reason)
         self._policy = policy
-        self._surveys = Surveys(self._state, policy, server, carrier, self._consent, now, monotonic)
+        self._surveys = Surveys(
+            self._state, policy, server, carrier, self._consent, now, monotonic, timeout
+        )
         self._answering = Answering(
             self._state, policy, self._surveys, self._consent, now, draw, send_within
         )
         self._uploader = Uploader(
-            self._state, server, carrier, self._consent, now, monotonic, send_within
+            self._state, server, carrier, self._consent, now, monotonic, timeout, send_within
         )
         self._resume()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._server!r}, state={str(self._state.folder)!r})"
 
     @property
     def consented(self) -> bool | None:
@@ -118,9 +143,7 @@ class Client:
         Waits at most 2 s for the network, and only if no fresh list is on disk. Raises nothing but
         InvalidAnswer, for a name that the app's own policy does not declare.
         """
-        if (name := self._policy.undeclared(answers)) is not None:
-            answers.clear()  # a traceback shows this frame
-            raise InvalidAnswer(name)
+        self._refuse_undeclared(answers)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
@@ -131,6 +154,71 @@ class Client:
             _register_exit_hook(self)
             self._uploader.wake()
         return outcome
+
+    async def aanswer(self, survey: str, /, **answers: object) -> Outcome:
+        """`answer` for asyncio: in a thread, so that the loop goes on whatever network or disk do.
+
+        If it is cancelled, the answer may be on its way all the same; asked again in this round,
+        it is `already-answered`, and charged once.
+        """
+        import asyncio
+
+        self._refuse_undeclared(answers)
+        return await asyncio.to_thread(self.answer, survey, **answers)
+
+    def prefetch(self, timeout: float = 10.0) -> bool:
+        """Fetch the list of surveys ahead of the first answer, if consent is given.
+
+        Returns whether a fresh list is on disk, after `timeout` seconds at most.
+        """
+        try:
+            seen = self._listed()
+            return not isinstance(seen, Outcome) and self._surveys.prefetch(seen, timeout)
+        except StoreUnusable:
+            return False
+
+    def describe(
+        self, survey: str, /, *, shipped: bytes | str | None = None
+    ) -> Description | Outcome:
+        """What a person is told about a survey: what it asks, why, and what it gives away.
+
+        It is read from the list on disk, without a network. Before consent there is none: pass the
+        survey that ships with the app, as `deniable survey show NAME --json` has printed it.
+        Returns an Outcome that says why, where there is none to describe.
+        """
+        from deniable.client.describing import describe
+
+        found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
+        return (
+            found if isinstance(found, Outcome) else describe(found.id, found.survey, self._policy)
+        )
+
+    def survey(self, survey: str, /) -> Survey | Outcome:
+        """The survey itself, verified, from the list on disk: for an app that builds its questions
+        from it. Returns an Outcome that says why, where there is none."""
+        found = self._listed_survey(survey)
+        return found if isinstance(found, Outcome) else found.survey
+
+    def sent(self) -> Summary | Outcome:
+        """What left this device, or waits to: every report in words. Needs no network."""
+        from deniable.client.sent import summary
+
+        try:
+            return summary(self._state)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
+
+    def budget(self) -> Budget | Outcome:
+        """What was spent and what is left, in all and per question. Needs no network."""
+        from deniable.client.budget import budget
+
+        try:
+            if not self._state.begun:
+                return budget(Ledger(), self._policy)
+            with self._state.transaction() as db:
+                return budget(read_ledger(db), self._policy)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
 
     def flush(self, timeout: float = 2.0) -> int:
         """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
@@ -174,6 +262,38 @@ class Client:
         except StoreUnusable:
             return self._state.destroy()
         return True
+
+    def _listed(self) -> Seen | Outcome:
+        """The list on disk, if there is consent."""
+        if self._consent.withdrawn or not self._state.begun:
+            return Outcome("no-consent", NOT_GIVEN)
+        with self._state.transaction() as db:
+            return self._consent.obstacle(db) or self._surveys.seen(db)
+
+    def _listed_survey(self, wanted: str) -> Found | Outcome:
+        try:
+            seen = self._listed()
+            if isinstance(seen, Outcome):
+                return seen
+            return self._surveys.on_disk(wanted, self._now().astimezone(UTC).date(), seen)
+        except StoreUnusable as error:
+            return Outcome("unavailable", str(error))
+
+    def _shipped(self, wanted: str, entry: bytes | str) -> Found | Outcome:
+        from deniable.client.net.listing import read_shipped
+
+        try:
+            found = Found(*read_shipped(entry, self._policy))
+        except UntrustedSurvey as error:
+            return Outcome("refused", str(error))
+        if wanted not in (found.id, found.survey.name):
+            return Outcome("no-survey", f"the survey that ships with the app is not {wanted!r}")
+        return found
+
+    def _refuse_undeclared(self, answers: dict[str, object]) -> None:
+        if (name := self._policy.undeclared(answers)) is not None:
+            answers.clear()  # a traceback shows this frame and the caller's
+            raise InvalidAnswer(name)
 
     def _resume(self) -> None:
         """Go on sending what an earlier process has left."""

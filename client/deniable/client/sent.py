@@ -27,14 +27,23 @@ DELIVERIES = {
 
 @dataclass(frozen=True)
 class Summary:
+    """`entries` are as they are on disk; `text` is fit for a screen."""
+
     consent: bool = False
     entries: tuple[HistoryEntry, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     dropped: int = 0
 
+    @property
+    def text(self) -> str:
+        return "\n".join(as_text(self))
+
 
 def read_summary(folder: str | os.PathLike[str]) -> Summary:
-    state = State(folder)
+    return summary(State(folder))
+
+
+def summary(state: State) -> Summary:
     if not state.begun:
         return Summary()
     with state.transaction() as db:

@@ -60,10 +60,11 @@ class Surveys:
         consent: Consent,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        timeout: float,
     ) -> None:
         self._state, self._policy, self._consent, self._now = state, policy, consent, now
         self.server = server
-        self._fetching = Fetching(transport, self._keep, monotonic)
+        self._fetching = Fetching(transport, self._keep, monotonic, timeout)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
@@ -86,10 +87,27 @@ class Surveys:
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         self._fetching.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
+            why = self._fetching.failure or "it is not asked for again so soon"
             return Outcome(
-                "unavailable", "the list of surveys could not be fetched; try again later"
+                "unavailable", f"the list of surveys could not be fetched ({why}); try again later"
             )
         return choice
+
+    def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
+        """As `find`, whatever the survey asks for, and without a network."""
+        if seen.kept.fetched is None:
+            return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
+        return self._choose(seen.kept, wanted, today, lambda _: None)[0]
+
+    def prefetch(self, seen: Seen, timeout: float) -> bool:
+        """Whether a fresh list is on disk, fetched if need be."""
+        kept = seen.kept
+        if not kept.is_fresh(self._now(), FRESH_SECONDS):
+            self._fetching.fetch(seen.fetches, timeout)
+            with self._state.transaction() as db:
+                kept = self.seen(db).kept
+            self._fetching.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
+        return kept.is_fresh(self._now(), FRESH_SECONDS)
 
     def forget(self) -> None:
         self._verified.clear()

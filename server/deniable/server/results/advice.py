@@ -8,9 +8,10 @@ from typing import Any
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import asked_when, gives_away
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
@@ -37,6 +38,11 @@ def facts(survey: Survey) -> dict[str, Any]:
         },
         "report_bytes": survey.report_size,
         **({"ask": 1} if survey.asks_one else {}),
+        "policy": {
+            "max_epsilon_per_round": survey.round_epsilon,
+            "max_epsilon": survey.lifetime_epsilon,
+            "questions": {each.name: each.kind for each in survey.questions},
+        },
         "questions": [
             {
                 "name": question.name,
@@ -53,15 +59,22 @@ def facts(survey: Survey) -> dict[str, Any]:
     }
 
 
+def policy_line(survey: Survey) -> str:
+    """The smallest policy under which an app answers all of it, to be copied."""
+    kinds = ", ".join(f'"{each.name}": "{each.kind}"' for each in survey.questions)
+    return (
+        f'Policy(keys=["..."], questions={{{kinds}}}, '
+        f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
+    )
+
+
 def describe(survey: Survey) -> list[str]:
     """The same for people, a line each."""
-    whole = lifetime_promise(survey.round_billionths, survey.rounds)
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",
-        f"asked from {survey.opens} to {survey.closes}, {_rounds(survey)}",
-        f"{_capital(round_promise(survey.round_billionths))};",
-        f"{whole}.",
+        asked_when(survey),
+        *gives_away(survey),
         *([_asked(survey)] if survey.asks_one else []),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]
@@ -70,7 +83,11 @@ def describe(survey: Survey) -> list[str]:
         expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
-    return lines
+    return [
+        *lines,
+        "an app answers all its rounds under this policy, or a wider one:",
+        f"  {policy_line(survey)}",
+    ]
 
 
 def warnings(survey: Survey, today: date) -> list[str]:
@@ -141,12 +158,3 @@ def _asked(survey: Survey) -> str:
         f"Each install answers one of the {len(survey.questions)} questions, which it draws itself "
         f"at random: a round gives away the largest ε, not the sum."
     )
-
-
-def _rounds(survey: Survey) -> str:
-    every = survey.calendar.every
-    return every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

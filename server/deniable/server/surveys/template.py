@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
+
+ROUNDS = 3
 
 _TEMPLATE = """\
 # A survey. Once published it never changes: to change it, publish another with the same name.
@@ -46,5 +48,8 @@ epsilon = "0.5"
 """
 
 
-def template(opens: date, closes: date) -> str:
+def template(opens: date) -> str:
+    """Three rounds of ε 2: as much as an app's default policy spends in all."""
+    after = opens.year * 12 + opens.month - 1 + ROUNDS  # the month that is no round any more
+    closes = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     return _TEMPLATE.format(opens=opens.isoformat(), closes=closes.isoformat())

@@ -1,16 +1,16 @@
-"""The verbs that this part brings to the `deniable` command."""
+"""`deniable sent`: what left this device, in words."""
 
 from argparse import ArgumentParser, Namespace
 
 from deniable.shared.cli.verb import Verb
 
 
-def _sent_arguments(parser: ArgumentParser) -> None:
+def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--state", required=True, metavar="DIR", help="the app's state folder")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def _sent(chosen: Namespace) -> int:
+def run(chosen: Namespace) -> int:
     import json
 
     from deniable.client.sent import as_json, as_text, read_summary
@@ -23,6 +23,4 @@ def _sent(chosen: Namespace) -> int:
     return 0
 
 
-VERBS: tuple[Verb, ...] = (
-    Verb("sent", "show what left this device, and what it can tell", _sent_arguments, _sent),
-)
+SENT = Verb("sent", "show what left this device, and what it can tell", arguments, run)
