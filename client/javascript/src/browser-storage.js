@@ -13,7 +13,7 @@ export function browserStorage(name = "deniable") {
 
   /** @template T @param {IDBTransactionMode} mode @param {(records: IDBObjectStore) => IDBRequest<T>} act @returns {Promise<T>} */
   async function transaction(mode, act) {
-    opened ??= open(name).catch((error) => {
+    opened ??= open(name, mode === "readwrite").catch((error) => {
       opened = undefined;
       throw error;
     });
@@ -26,7 +26,8 @@ export function browserStorage(name = "deniable") {
     });
   }
   return {
-    get: (key) => usable(transaction("readonly", (records) => records.get(key))),
+    get: (key) =>
+      usable(transaction("readonly", (records) => records.get(key)), "AbortError", undefined),
     put: (key, value) =>
       usable(transaction("readwrite", (records) => records.put(value, key)).then(() => {})),
     create: (key, value) =>
@@ -36,21 +37,20 @@ export function browserStorage(name = "deniable") {
         false,
       ),
     remove: (key) => usable(transaction("readwrite", (records) => records.delete(key))),
-    names: (prefix) =>
-      usable(
-        transaction("readonly", (records) =>
-          records.getAllKeys(IDBKeyRange.bound(prefix, `${prefix}\uffff`))).then((keys) =>
-            keys.map(String)
-          ),
-      ),
+    names: (prefix) => {
+      const range = IDBKeyRange.bound(prefix, `${prefix}\uffff`);
+      const keys = transaction("readonly", (records) => records.getAllKeys(range));
+      return usable(keys.then((all) => all.map(String)), "AbortError", []);
+    },
   };
 }
 
-/** @param {string} name @returns {Promise<IDBDatabase>} */
-const open = (name) =>
+/** AbortError where there is none, and none is made. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
+const open = (name, make) =>
   new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);
-    request.onupgradeneeded = () => request.result.createObjectStore("records");
+    request.onupgradeneeded = () =>
+      make ? request.result.createObjectStore("records") : request.transaction?.abort();
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);
   });

@@ -101,8 +101,10 @@ export class Client {
   /** Send what waits now, for so many seconds at most; how many still wait. */
   async flush(seconds = 2) {
     if (!(await this.#consent().catch(() => undefined))) return 0;
-    const late = new Promise((resolve) => setTimeout(resolve, 1_000 * seconds));
+    let timer;
+    const late = new Promise((resolve) => timer = setTimeout(resolve, 1_000 * seconds));
     await Promise.race([this.#outbox.send(true), late]);
+    clearTimeout(timer); // or a process of Node's would live on for it
     return this.#outbox.waiting().then((names) => names.length, () => 0);
   }
 
@@ -116,9 +118,9 @@ export class Client {
   async forget() {
     this.#withdrawn = true;
     try {
-      await this.#storage.remove("consent"); // first: nothing is sent or queued any more
-      for (const name of await this.#storage.names("")) {
-        if (/^(key|report|try|list|closed)-/.test(name)) await this.#storage.remove(name);
+      const first = await this.#storage.get("consent") ? ["consent"] : []; // then nothing is sent
+      for (const name of [...first, ...await this.#storage.names("")]) {
+        if (!name.startsWith("charge-")) await this.#storage.remove(name);
       }
       return true;
     } catch {
