@@ -25,6 +25,9 @@ def withdrawal_deletes_what_was_not_sent(stage: Stage) -> None:
     stage.start()
     queued(stage)
     stage.ask("consent", given=False)
+    for path in stage.files():
+        kept = path.read_bytes()
+        no(f"an envelope in {path.name}", b"DNB1" in kept or b"DNB1".hex().encode() in kept)
     same("after withdrawal", stage.answer(**ANSWERS), "no-consent")
     stage.flush()
     stage.ask("consent", given=True)
