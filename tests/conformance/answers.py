@@ -47,15 +47,17 @@ epsilon = "0.1"
 
 @check
 def what_hardly_lies_tells_the_truth(stage: Stage) -> None:
-    """At ε 20 a lie has a probability of at most 1e-8, so this fails by chance once in 1e7 runs."""
+    """At ε 20 a lie has a probability of at most 1e-8: this fails by chance once in 1e6 runs."""
     questions = QUESTIONS_WITH_OTHER.replace('"0.1"', '"20"').replace("grid = 64", "grid = 1")
-    published(stage, questions=questions)
-    stage.policy |= {"max_epsilon": "60", "max_epsilon_per_round": "60"}
+    published(stage, questions=questions, period="day")
+    stage.policy |= {"max_epsilon": "480", "max_epsilon_per_round": "60"}
     stage.start()
-    same("answering", stage.answer(crashed=True, minutes=1e300, browser="opera"), "queued")
+    for _ in range(8):
+        stage.later(days=1)
+        answers = {"crashed": True, "minutes": 1e300, "browser": "opera"}
+        same("answering", stage.answer(**answers), "queued")
     stage.flush()
-    (sent,) = stage.script.envelopes()
-    same("symbols", sent.payload.hex(), "010102")
+    same("symbols", {sent.payload.hex() for sent in stage.script.envelopes()}, {"010102"})
 
 
 @check

@@ -208,14 +208,20 @@ def draws_anew_on_each_start() -> Adapter:
     return Scratch()
 
 
+class Anew(Forgetful):
+    def consent(self, given: bool) -> Message:
+        if not super().consent(given)["kept"]:
+            shutil.rmtree(self.state)
+        return super().consent(given)
+
+
 @fault("a_damaged_state_means_no_report")
 def begins_anew_after_damage() -> Adapter:
-    class Anew(Forgetful):
-        def consent(self, given: bool) -> Message:
-            if not super().consent(given)["kept"]:
-                shutil.rmtree(self.state)
-            return super().consent(given)
+    return Anew()
 
+
+@fault("a_state_that_was_changed_means_no_report")
+def begins_anew_after_a_change() -> Adapter:
     return Anew()
 
 
@@ -253,6 +259,11 @@ def never_gives_up() -> None:
 @fault("a_pause_is_kept")
 def does_not_wait_when_asked() -> None:
     put(delivery, "retry_after_seconds", lambda _: 0.0)
+
+
+@fault("what_is_too_late_is_given_up")
+def never_finds_it_too_late() -> None:
+    put(outbox, "delete_expired", lambda *_: None)
 
 
 @fault("the_server_s_own_words_settle_a_report")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
+from datetime import timedelta
 
 from tests.client.scripted import (
     ANSWERS,
@@ -14,7 +16,7 @@ from tests.conformance.claims import check, no, one_bit, published, queued, same
 from tests.conformance.device import Stage
 from tests.eventually import eventually
 
-KILLS = 6
+KILLS, RACES, MOST = 6, 40, 36
 
 
 @check
@@ -78,31 +80,43 @@ def a_round_is_answered_once(stage: Stage) -> None:
 @check
 def two_processes_answer_a_round_once(stage: Stage) -> None:
     """A client may refuse a second process; it may not give it a budget of its own."""
-    published(stage)
-    one_bit(stage, "dear-0", epsilon="1.5")
-    one_bit(stage, "dear-1", epsilon="1.5")
-    stage.policy |= {"max_epsilon": "3"}
+    names = [f"survey-{number}" for number in range(RACES)]
+    for name in names:
+        one_bit(stage, name, epsilon="0.1")
+    stage.policy |= {"max_epsilon": f"{MOST / 10}"}
     both = [stage.start(), stage.start(consent=False)]
     both[1].say("consent", given=True)
     both[1].reply()
-    asks = [("app-health", ANSWERS), ("dear-0", {"crashed": True}), ("dear-1", {"crashed": True})]
-    took: list[str] = []
-    for survey, answers in asks:
+    for name in names:
         for each in both:
-            each.say("answer", survey=survey, answers=answers)
-        took += [survey for each in both if each.reply().get("status") == "queued"]
-    same("surveys that fit the budget, each once", took, ["app-health", "dear-0"])
+            each.say("answer", survey=name, answers={"crashed": True})
+    statuses = [each.reply().get("status") for _ in names for each in both]
+    same("surveys that fit the budget", statuses.count("queued"), MOST)
+    stage.flush()
+    sent = stage.script.envelopes()
+    no("surveys with two reports", len({each.id for each in sent}) < len(sent))
 
 
 @check
 def a_damaged_state_means_no_report(stage: Stage) -> None:
-    published(stage)
+    damaged(stage, lambda content: b"{" + content[7:])
+
+
+@check
+def a_state_that_was_changed_means_no_report(stage: Stage) -> None:
+    """Every digit 5 of ε 0.5 becomes a 4, wherever it is written."""
+    damaged(stage, lambda content: content.replace(b"5", b"4"))
+
+
+def damaged(stage: Stage, damage: Callable[[bytes], bytes]) -> None:
+    published(stage, period="day")
     stage.start()
     queued(stage)
     stage.flush()
     stage.kill()
     for path in stage.files():
-        path.write_bytes(b"{" + path.read_bytes()[7:])
+        path.write_bytes(damage(path.read_bytes()))
+    stage.now += timedelta(days=1)
     stage.start(consent=False)
     stage.ask("consent", given=True)
     no("a report after damage", stage.answer(**ANSWERS) == "queued")

@@ -88,6 +88,19 @@ def a_pause_is_kept(stage: Stage) -> None:
     same("tries before Retry-After is over", len(stage.script.posts), 1)
 
 
+@check
+def what_is_too_late_is_given_up(stage: Stage) -> None:
+    published(stage)
+    stage.script.always = AGAIN
+    stage.start()
+    queued(stage)
+    same("waiting in its round", stage.flush(), 1)
+    stage.later(days=60)
+    tries = len(stage.script.posts)
+    same("waiting after its grace", stage.flush(), 0)
+    same("tries after its grace", len(stage.script.posts), tries)
+
+
 def settles(stage: Stage, *replies: Answer, wanted: int) -> None:
     """Whether a report still waits after each of these replies."""
     published(stage, period="day", questions=bit("crashed", "0.1"))
@@ -119,7 +132,9 @@ def the_server_s_own_words_settle_a_report(stage: Stage) -> None:
 def nobody_else_s_words_settle_a_report(stage: Stage) -> None:
     early = [{"index": 0, "code": "early", "detail": ""}]
     login, page = Answer(body=b"<html>log in</html>"), problem(400, b"<html>", "text/html")
-    settles(stage, said(refused=early), said(), login, page, problem(404), wanted=1)
+    untrue = problem(400, b'{"type": "about:blank", "status": 415}')
+    others = [said(), login, page, problem(400, b"<html>"), untrue, problem(404)]
+    settles(stage, said(refused=early), *others, wanted=1)
 
 
 @check

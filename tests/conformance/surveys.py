@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import LocalLaplace
 from tests.client.scripted import (
     ANSWERS,
     OTHER_KEY,
@@ -56,7 +58,8 @@ def bad_documents_are_refused(stage: Stage) -> None:
 
 
 def bad_documents() -> list[str]:
-    good = document().decode()
+    good, tiny = document().decode(), "0.000000001"  # too small for so fine a table
+    integers = [str(each) for each in LocalLaplace(Epsilon(tiny), 255).integers]
     table = json.loads(good)
 
     def changed(change: Callable[[Any], object]) -> str:
@@ -84,6 +87,7 @@ def bad_documents() -> list[str]:
         changed(lambda t: t.update(deniable=2)),
         good.replace('"deniable": 1,', '"deniable": 1, "deniable": 1,'),
         good + "}",
+        changed(lambda t: t["question"][1].update(grid=255, epsilon=tiny, integers=integers)),
     ]
 
 
