@@ -144,7 +144,7 @@ export class Client {
     });
     const consent = await this.#consent();
     if (consent === undefined) return noConsent;
-    await this.#destroyKeys();
+    await this.#expire();
     const names = Object.keys(answers),
       found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
     if ("status" in found) return found;
@@ -206,8 +206,11 @@ export class Client {
   }
 
   /** Once no report of their survey is taken any more, nobody can tell which were made here. */
-  async #destroyKeys() {
-    for (const name of await this.#storage.names("key-")) {
+  async #expire() {
+    const names = await Promise.all(
+      ["key-", "closed-"].map((prefix) => this.#storage.names(prefix)),
+    );
+    for (const name of names.flat()) {
       if ((await this.#storage.get(name))?.until <= this.#now()) await this.#storage.remove(name);
     }
   }

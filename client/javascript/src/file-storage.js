@@ -1,10 +1,12 @@
 /** Storage in a folder, for Node: a file for each record, that only its owner can read. */
 
-import { randomUUID } from "node:crypto";
+import { randomUUID, webcrypto } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { Unusable } from "./survey.js";
+
+/** @type {any} */ (globalThis).crypto ??= webcrypto; // Node 18 has it here only
 
 /**
  * Any number of processes may share it. A file appears whole and on disk, or not at all; to create
