@@ -6,6 +6,8 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -232,3 +234,19 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
             """Nothing on the screen."""
 
     return Handler
+
+
+@contextmanager
+def serving() -> Iterator[Script]:
+    script = Script()
+    server = QuietServer(("127.0.0.1", 0), handler(script))
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield script
+    finally:
+        script.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

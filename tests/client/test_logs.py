@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from deniable.client import Client, Policy, logs
 from deniable.client.net.transport import MOST_LIST_BYTES, Reply, Unreachable
 from deniable.shared.survey.signing import public_hex
-from tests.client.conftest import MakeClient, serving
+from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
     KEY,
@@ -31,6 +31,7 @@ from tests.client.scripted import (
     Ticks,
     document,
     problem,
+    serving,
 )
 from tests.client.test_presence import KINDS, Listing, anything
 from tests.eventually import PATIENCE, eventually

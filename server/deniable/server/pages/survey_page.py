@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,8 +72,12 @@ class QuestionView:
 
     @property
     def example(self) -> str:
-        """An answer as an app would write it."""
+        """An answer as an app in Python would write it."""
         return repr(self.question.example)
+
+    @property
+    def example_in_javascript(self) -> str:
+        return json.dumps(self.question.example, ensure_ascii=False)
 
     @property
     def forgery(self) -> str:
