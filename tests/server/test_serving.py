@@ -233,7 +233,7 @@ def test_no_address_and_no_time_of_arrival_is_stored_or_logged(data: Path) -> No
         ]
     connection.close()
     assert {name for table, name in columns if table == "envelopes"} == {
-        "number", "survey", "round", "id", "count", "payload"
+        "number", "survey", "round", "place", "rows", "digest"
     }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What the writer does beside uploads: counters every second, and every hour retention.
+"""What the writer does beside uploads: after each group the order in which groups came is
+forgotten, counters are kept every second, and every hour retention is due.
 
 Retention: raw reports are deleted when their survey's time for them ends; tallies stay.
 """
@@ -45,6 +46,7 @@ class Upkeep:
         if seconds >= self._purge_at:
             self._purge()
             self._purge_at = seconds + PURGE_SECONDS
+        self._store.forget_order()
 
     def flush(self) -> None:
         with self._lock:

@@ -16,7 +16,7 @@ from deniable.server.http.auth import new_token
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
 from deniable.server.process.worker import load
-from deniable.server.store import create_folder, create_store
+from deniable.server.store import create_folder, create_store, migrate
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -51,7 +51,9 @@ Ready = Callable[[str, "str | None"], None]  # the address, and the first start'
 def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
-    os.close(take_lock(data))  # a former server of it is gone, and so is its hold on the port
+    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    migrate(data)
+    os.close(lock)
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)

@@ -105,6 +105,11 @@ class Store(Protocol):
         """Delete the envelopes of these rounds for good; their tallies stay. How many went."""
         ...
 
+    def forget_order(self) -> bool:
+        """Leave no trace of what was written together, or after what, and of what was deleted.
+        Never waits: whether it is done; while somebody reads, it is not."""
+        ...
+
     # Counters
 
     def counters(self, sequence: int) -> Mapping[str, int]:

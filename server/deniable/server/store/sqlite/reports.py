@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
-from deniable.server.store.sqlite.schema import counters, envelopes, tallies
+from deniable.server.store.sqlite.digest import digest_of
+from deniable.server.store.sqlite.envelopes import delete_envelopes, insert_envelopes
+from deniable.server.store.sqlite.schema import counters, tallies
 
 HERE = ""  # the node that counts, where there is only one
 LITTLE_ENDIAN = np.dtype("<i8")
@@ -24,21 +26,29 @@ class SqliteTransaction:
         return self._connection.execute(select(tallies.c.round).where(*where)).first() is not None
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        columns = envelopes.c.survey, envelopes.c.round, envelopes.c.id
-        statement = insert(envelopes).on_conflict_do_nothing().returning(*columns)
-        new = self._connection.execute(statement, [_row(upload) for upload in uploads])
-        return {(survey, number, identifier) for survey, number, identifier in new}
+        return insert_envelopes(self._connection, uploads)
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
         found = _tally_row(self._connection, sequence, number)
         if found is not None:
             reports, cells = found.reports + reports, found.cells + cells
-        values = {"reports": reports, "cells": cells.astype(LITTLE_ENDIAN).tobytes()}
-        place = {"survey": sequence, "round": number, "node": HERE, "sealed": False}
-        statement = insert(tallies).values(**place, **values)
-        self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["survey", "round", "node"], set_=values)
-        )
+        row = tally_row(sequence, number, HERE, reports, False, _blob(cells))
+        self._connection.execute(insert(tallies).prefix_with("OR REPLACE").values(row))
+
+
+def tally_row(
+    survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes
+) -> dict[str, int | str | bytes]:
+    """A row as it is stored, with its digest."""
+    row: dict[str, int | str | bytes] = {
+        "survey": survey,
+        "round": number,
+        "node": node,
+        "reports": reports,
+        "sealed": sealed,
+        "cells": cells,
+    }
+    return row | {"digest": digest_of(*row.values())}
 
 
 def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
@@ -58,10 +68,11 @@ def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
 
 def purge_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> int:
     """Delete the envelopes of these rounds and seal their tallies. How many envelopes went."""
-    here = envelopes.c.survey == sequence, envelopes.c.round.in_(numbers)
-    gone = connection.execute(delete(envelopes).where(*here)).rowcount
-    seal = update(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
-    connection.execute(seal.values(sealed=True))
+    gone = delete_envelopes(connection, sequence, numbers)
+    query = select(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
+    for row in connection.execute(query).all():
+        sealed = tally_row(row.survey, row.round, row.node, row.reports, True, row.cells)
+        connection.execute(insert(tallies).prefix_with("OR REPLACE").values(sealed))
     return gone
 
 
@@ -92,16 +103,6 @@ def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) 
         )
 
 
-def _row(upload: Upload) -> dict[str, object]:
-    return {
-        "survey": upload.survey.sequence,
-        "round": upload.round,
-        "id": upload.id,
-        "count": upload.count,
-        "payload": upload.payload,
-    }
-
-
 def _tally_row(connection: Connection, sequence: int, number: int) -> RoundTally | None:
     row = connection.execute(
         select(tallies.c.reports, tallies.c.cells).where(
@@ -113,6 +114,10 @@ def _tally_row(connection: Connection, sequence: int, number: int) -> RoundTally
 
 def _counts(blob: bytes) -> Cells:
     return np.frombuffer(blob, LITTLE_ENDIAN).astype(np.int64)
+
+
+def _blob(cells: Cells) -> bytes:
+    return cells.astype(LITTLE_ENDIAN).tobytes()
 
 
 def _sum(one: RoundTally, other: RoundTally) -> RoundTally:

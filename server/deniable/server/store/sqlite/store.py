@@ -107,8 +107,11 @@ class SqliteStore:
     def purge(self, sequence: int, rounds: Sequence[int]) -> int:
         with self._writing("purge envelopes") as connection:
             gone = reports.purge_rounds(connection, sequence, rounds)
-        empty_log(self._engine)
+        self.forget_order()
         return gone
+
+    def forget_order(self) -> bool:
+        return empty_log(self._engine)
 
     # Counters
 
