@@ -1,7 +1,8 @@
 """What the writer does beside uploads: after each group the order in which groups came is
 forgotten, counters are kept every second, and every hour retention is due.
 
-Retention: raw reports are deleted when their survey's time for them ends; tallies stay.
+Retention: raw reports are deleted when their survey's time for them ends; tallies stay. Their
+rounds are sealed first, and then a slice goes after each group, so that uploads never wait for it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from deniable.server.store import PublishedSurvey, Store
@@ -19,6 +20,7 @@ from deniable.shared.errors import StoreUnusable
 
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
+SLICE = 32  # buckets that are deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
 log = logging.getLogger("deniable.server")
@@ -32,21 +34,27 @@ class Upkeep:
         self._outcomes: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
         self._flush_at = self._purge_at = clock.seconds()
+        self._purging, self._gone = False, 0
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by survey's sequence and outcome, to be kept with the next flush."""
         with self._lock:
             self._outcomes.update(outcomes)
 
-    def do_what_is_due(self) -> None:
+    def do_what_is_due(self) -> bool:
+        """Never for long: whether there is more to do at once."""
         seconds = self._clock.seconds()
         if seconds >= self._flush_at:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
         if seconds >= self._purge_at:
-            self._purge()
+            self._purging = True
+            self._try(self._seal)
             self._purge_at = seconds + PURGE_SECONDS
+        if self._purging:
+            self._try(self._purge)
         self._store.forget_order()
+        return self._purging
 
     def flush(self) -> None:
         with self._lock:
@@ -58,24 +66,32 @@ class Upkeep:
             self.count(outcomes)  # the next flush takes them along
             log.warning("%s", error)
 
+    def _seal(self) -> None:
+        seal_ended(self._store, self._catalogue, self._clock.now())
+
     def _purge(self) -> None:
+        gone = self._store.purge(SLICE)
+        self._purging = gone > 0
+        self._gone += gone
+        if self._gone and not self._purging:
+            log.info("retention: %d envelopes deleted", self._gone)
+            self._gone = 0
+
+    def _try(self, act: Callable[[], None]) -> None:
         try:
-            gone = purge(self._store, self._catalogue, self._clock.now())
+            act()
         except StoreUnusable as error:
+            self._purging = False
             log.warning("%s; the next try is within the hour", error)
-        else:
-            if gone:
-                log.info("retention: %d envelopes deleted", gone)
 
 
-def purge(store: Store, catalogue: Catalogue, now: datetime) -> int:
-    """Delete every envelope that is past its time. How many went."""
-    kept, gone = store.unsealed_rounds(), 0
+def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
+    """Count nothing more in a round that is past its time: its envelopes go next."""
+    kept = store.unsealed_rounds()
     for published in catalogue.surveys():
         ended = [n for n in kept.get(published.sequence, ()) if _ends(published, n) <= now]
         if ended:
-            gone += store.purge(published.sequence, ended)
-    return gone
+            store.seal(published.sequence, ended)
 
 
 def _ends(published: PublishedSurvey, number: int) -> datetime:

@@ -103,20 +103,21 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while (group := self._next_group()) is not None:
+            more = False
+            while (group := self._next_group(0.0 if more else IDLE_SECONDS)) is not None:
                 if group:
                     self._commit(group)
-                self._upkeep.do_what_is_due()
+                more = self._upkeep.do_what_is_due()
         except StoreLost:
             log.critical("the disk failed: no more reports are taken until the next start")
         finally:
             self._end()
 
-    def _next_group(self) -> list[_Request] | None:
-        """What waits, up to the limits; empty after a second without any; None at the end."""
+    def _next_group(self, patience: float) -> list[_Request] | None:
+        """What waits, up to the limits; empty after these seconds without any; None at the end."""
         with self._ready:
             if not self._waiting and self._state == "running":
-                self._ready.wait(IDLE_SECONDS)
+                self._ready.wait(patience)
             group: list[_Request] = []
             uploads = 0
             while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:

@@ -101,8 +101,13 @@ class Store(Protocol):
         """Of each survey the rounds whose envelopes are still kept, by its sequence."""
         ...
 
-    def purge(self, sequence: int, rounds: Sequence[int]) -> int:
-        """Delete the envelopes of these rounds for good; their tallies stay. How many went."""
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        """Count nothing more in these rounds: their envelopes may be deleted; tallies stay."""
+        ...
+
+    def purge(self, most: int) -> int:
+        """Delete a few envelopes of sealed rounds for good, by `most` buckets in which they are
+        kept. How many went; 0: none are left."""
         ...
 
     def forget_order(self) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 
 from deniable.server.store.records import Upload, UploadKey
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.digest import digest_of
-from deniable.server.store.sqlite.schema import envelopes
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
 _key, _id = attrgetter("key"), attrgetter("id")
@@ -30,6 +29,9 @@ SELECT * FROM (SELECT place, rows FROM envelopes WHERE survey = :s AND round = :
 KEEP = """
 INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
+"""
+SEALED = """
+SELECT number, rows FROM tallies JOIN envelopes USING (survey, round) WHERE sealed LIMIT ?
 """
 DROP = "DELETE FROM envelopes WHERE number = ?"
 
@@ -61,11 +63,12 @@ def keep(connection: Connection, of: Round, coming: Sequence[Kept]) -> set[bytes
     return new
 
 
-def delete_envelopes(connection: Connection, sequence: int, numbers: Sequence[int]) -> int:
-    """How many went."""
-    where = envelopes.c.survey == sequence, envelopes.c.round.in_(numbers)
-    gone = connection.scalars(delete(envelopes).where(*where).returning(envelopes.c.rows))
-    return sum(bucket.rows(each) for each in gone)
+def delete_envelopes(connection: Connection, most: int) -> int:
+    """Those of sealed rounds, at most so many buckets. How many envelopes went."""
+    rows = connection.exec_driver_sql(SEALED, (most,)).all()
+    if rows:
+        connection.exec_driver_sql(DROP, [(number,) for number, _ in rows])
+    return sum(bucket.rows(packed) for _, packed in rows)
 
 
 def _bucket(connection: Connection, of: Round, identifier: bytes) -> tuple[int, list[Kept]]:

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
 from deniable.server.store.sqlite.digest import digest_of
-from deniable.server.store.sqlite.envelopes import delete_envelopes, insert_envelopes
+from deniable.server.store.sqlite.envelopes import insert_envelopes
 from deniable.server.store.sqlite.schema import counters, tallies
 
 HERE = ""  # the node that counts, where there is only one
@@ -66,14 +66,11 @@ def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
     return list(rounds.values())
 
 
-def purge_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> int:
-    """Delete the envelopes of these rounds and seal their tallies. How many envelopes went."""
-    gone = delete_envelopes(connection, sequence, numbers)
+def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> None:
     query = select(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
     for row in connection.execute(query).all():
         sealed = tally_row(row.survey, row.round, row.node, row.reports, True, row.cells)
         connection.execute(insert(tallies).prefix_with("OR REPLACE").values(sealed))
-    return gone
 
 
 def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:

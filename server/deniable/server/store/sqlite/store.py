@@ -19,6 +19,7 @@ from deniable.server.store.sqlite.database import (
     open_database,
     transaction,
 )
+from deniable.server.store.sqlite.envelopes import delete_envelopes
 
 
 class SqliteStore:
@@ -104,11 +105,13 @@ class SqliteStore:
         with self._reading("read tallies") as connection:
             return reports.unsealed_rounds(connection)
 
-    def purge(self, sequence: int, rounds: Sequence[int]) -> int:
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        with self._writing("seal rounds") as connection:
+            reports.seal_rounds(connection, sequence, rounds)
+
+    def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            gone = reports.purge_rounds(connection, sequence, rounds)
-        self.forget_order()
-        return gone
+            return delete_envelopes(connection, most)
 
     def forget_order(self) -> bool:
         return empty_log(self._engine)
