@@ -248,6 +248,7 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
     upkeep.seal_ended(store, Catalogue(store), end)
     assert store.purge(upkeep.SLICE) == 0
     assert rows(store.data) == 2
+    store.keep_day(end.date())
     with writer_of(store, Hands(end + timedelta(hours=2))):
         eventually(lambda: rows(store.data) == 0, "a start deletes them")
     assert counted(store, asked) == [2, *expected_cells(asked.survey, [1, 2])]

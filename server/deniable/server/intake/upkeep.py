@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
+from deniable.server.intake.calendar import Calendar
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -31,6 +32,8 @@ class Upkeep:
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock
+        self.calendar = Calendar(store, clock)
+        self._doubt: str | None = None
         self._outcomes: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
         self._flush_at = self._purge_at = clock.seconds()
@@ -47,7 +50,7 @@ class Upkeep:
         if seconds >= self._flush_at:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
-        if seconds >= self._purge_at:
+        if self._clock_is_believed() and seconds >= self._purge_at:
             self._purging = True
             self._try(self._seal)
             self._purge_at = seconds + PURGE_SECONDS
@@ -65,6 +68,14 @@ class Upkeep:
         except StoreUnusable as error:
             self.count(outcomes)  # the next flush takes them along
             log.warning("%s", error)
+
+    def _clock_is_believed(self) -> bool:
+        before, self._doubt = self._doubt, self.calendar.doubt()
+        if self._doubt is None:
+            self._try(self.calendar.keep)
+        elif before is None:
+            log.critical("%s", self._doubt)
+        return self._doubt is None
 
     def _seal(self) -> None:
         seal_ended(self._store, self._catalogue, self._clock.now())

@@ -95,6 +95,10 @@ class Writer:
             self._ready.notify()
         return request.answer.result()
 
+    def doubt(self) -> str | None:
+        """Why the clock, and so what is late or early, cannot be believed; None while it can."""
+        return self._upkeep.calendar.doubt()
+
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by (survey's sequence, outcome); the store has them within a second or so."""
         self._upkeep.count(outcomes)
@@ -103,7 +107,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            more = False
+            more = True  # at the start: also what a killed server has left in the log
             while (group := self._next_group(0.0 if more else IDLE_SECONDS)) is not None:
                 if group:
                     self._commit(group)

@@ -48,7 +48,15 @@ Load = Callable[[Path, int], "WSGIApplication"]
 Ready = Callable[[str, "str | None"], None]  # the address, and the first start's token
 
 
-def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
+def serve(
+    data: Path,
+    host: str,
+    port: int,
+    ready: Ready,
+    *,
+    trust_clock: bool = False,
+    loader: Load = load,
+) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
@@ -57,6 +65,9 @@ def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)
+        if trust_clock:
+            with create_store(data) as store:
+                store.keep_day(datetime.now(UTC).date())
         announce = threading.Thread(
             target=_announce,
             args=(host, chosen, partial(ready, _url(host, chosen), token)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -136,6 +136,14 @@ class Store(Protocol):
     def tokens(self) -> list[Token]: ...
 
     def revoke_token(self, identifier: str) -> None: ...
+
+    # The calendar
+
+    def latest_day(self) -> date | None:
+        """The latest day on which a server is known to have run."""
+        ...
+
+    def keep_day(self, day: date) -> None: ...
 
     # Health
 

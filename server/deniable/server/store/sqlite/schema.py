@@ -29,7 +29,10 @@ about = Table(
     "about",
     metadata,
     _column(
-        "key", String, "what is said; `schema` is the version of these tables", primary_key=True
+        "key",
+        String,
+        "what is said: `schema`, the version of these tables, and `day`, the latest it ran on",
+        primary_key=True,
     ),
     _column("value", String, "what it is, as text"),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, insert, select
 
 from deniable.server.store.records import RoundTally, SurveyRow, Token
 from deniable.server.store.sqlite import reports, surveys, tokens
@@ -20,6 +20,9 @@ from deniable.server.store.sqlite.database import (
     transaction,
 )
 from deniable.server.store.sqlite.envelopes import delete_envelopes
+from deniable.server.store.sqlite.schema import about
+
+DAY = "day"
 
 
 class SqliteStore:
@@ -143,6 +146,19 @@ class SqliteStore:
     def revoke_token(self, identifier: str) -> None:
         with self._writing("revoke a token") as connection:
             tokens.revoke_token(connection, identifier)
+
+    # The calendar
+
+    def latest_day(self) -> date | None:
+        query = select(about.c.value).where(about.c.key == DAY)
+        with self._reading("read its latest day") as connection:
+            day = connection.scalar(query)
+        return None if day is None else date.fromisoformat(day)
+
+    def keep_day(self, day: date) -> None:
+        statement = insert(about).prefix_with("OR REPLACE")
+        with self._writing("keep the day") as connection:
+            connection.execute(statement.values(key=DAY, value=day.isoformat()))
 
     # Health
 
