@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from deniable.server.intake.calendar import Calendar
-from deniable.server.store import PublishedSurvey, Store
+from deniable.server.store import PublishedSurvey, Store, StoreLost
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
@@ -56,7 +56,7 @@ class Upkeep:
             self._purge_at = seconds + PURGE_SECONDS
         if self._purging:
             self._try(self._purge)
-        self._store.forget_order()
+        self._try(self._store.forget_order)
         return self._purging
 
     def flush(self) -> None:
@@ -88,12 +88,14 @@ class Upkeep:
             log.info("retention: %d envelopes deleted", self._gone)
             self._gone = 0
 
-    def _try(self, act: Callable[[], None]) -> None:
+    def _try(self, act: Callable[[], object]) -> None:
         try:
             act()
+        except StoreLost:
+            raise
         except StoreUnusable as error:
             self._purging = False
-            log.warning("%s; the next try is within the hour", error)
+            log.warning("%s; it is tried again", error)
 
 
 def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:

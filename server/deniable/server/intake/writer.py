@@ -24,7 +24,7 @@ from deniable.server.intake.upkeep import Upkeep
 from deniable.server.store import Store, StoreLost, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 
 MOST_REQUESTS = 1_024  # in one transaction
 MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
@@ -77,6 +77,11 @@ class Writer:
         return self._state == "running"
 
     @property
+    def ended(self) -> bool:
+        """Stopped, or given up."""
+        return self._state == "ended"
+
+    @property
     def waiting(self) -> int:
         """How many requests wait for the disk."""
         return len(self._waiting)
@@ -112,8 +117,8 @@ class Writer:
                 if group:
                     self._commit(group)
                 more = self._upkeep.do_what_is_due()
-        except StoreLost:
-            log.critical("the disk failed: no more reports are taken until the next start")
+        except StoreLost as error:
+            log.critical("%s: no more reports are taken until the next start", error)
         finally:
             self._end()
 
@@ -139,6 +144,10 @@ class Writer:
         except StoreLost:
             self._refuse(group)
             raise
+        except StoreUnusable as error:
+            log.error("%s; a group of %d uploads may try again", error, len(uploads))
+            self._refuse(group)
+            return
         except Exception:  # whatever it was, nothing was counted and all may try again
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)

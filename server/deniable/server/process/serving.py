@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from deniable.server.http.auth import new_token
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
+from deniable.server.process.seldom import Seldom
 from deniable.server.process.worker import load
 from deniable.server.store import create_folder, create_store, migrate
 
@@ -31,9 +32,11 @@ PAUSE_SECONDS = 0.05
 # To standard error: standard output is for the address. Nothing here logs a request.
 LOGGING = {
     "formatters": {"line": {"format": "deniable serve: %(levelname)s: %(message)s"}},
+    "filters": {"seldom": {"()": Seldom}},
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
+            "filters": ["seldom"],
             "stream": "ext://sys.stderr",
             "formatter": "line",
         }

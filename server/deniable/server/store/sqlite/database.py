@@ -27,7 +27,13 @@ UPGRADE = "DEPLOYING.md says how to upgrade"
 OLDER = frozenset({"1"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-LOST = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+LOST = (  # not a full disk: that only wants room
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
 
 
 def create_folder(data: Path) -> None:
