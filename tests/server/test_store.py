@@ -2,8 +2,10 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deniable.server.store import FILE, SqliteStore, Upload, back_up, migrate, restore
@@ -159,6 +161,54 @@ def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(her
     here.store.enrol_key(public_hex(other))
     with pytest.raises(UntrustedSurvey, match="published already"):
         here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
+
+
+# Damage
+
+
+def damage(data: Path, statement: str) -> None:
+    """As a disk would that turns bits: the file stays a good database."""
+    with closing(sqlite3.connect(data / FILE)) as connection, connection:
+        assert connection.execute(statement).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "cells = x'02' || substr(cells, 2)",
+        "reports = reports + 1",
+        "sealed = 1",
+        "round = round - 1",
+        "digest = x'00'",
+    ],
+)
+def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, change: str) -> None:
+    asked = here.publish(survey(minimum_reports=1))
+    here.send(envelope(asked, 1), envelope(asked, 2))
+    damage(here.store.data, f"UPDATE tallies SET {change}")
+    here.send(envelope(asked, 3))
+    with here.store.transaction() as transaction:
+        transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+    here.store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])
+    for read in (partial(here.store.tallies, asked.sequence), here.store.report_totals):
+        with pytest.raises(StoreUnusable, match="is damaged"):
+            read()
+    with pytest.raises(StoreUnusable, match="is damaged"):
+        back_up(here.store.data, here.store.data / "copy")
+    assert not (here.store.data / "copy").exists()
+    address = f"/v1/surveys/{asked.id}/results"
+    assert here.client.get(address, headers=here.bearer("analyst")).status_code == 503
+    if not change.startswith("round"):
+        assert here.store.purge(100) == 0
+
+
+def test_damaged_envelopes_take_nothing_more(here: World) -> None:
+    """Whether a report has come already cannot be said."""
+    asked = here.publish(survey())
+    here.send(envelope(asked, 1))
+    damage(here.store.data, "UPDATE envelopes SET rows = x'0200' || substr(rows, 3)")
+    assert here.send(envelope(asked, 1)).status_code == 503
+    assert here.tallies(asked)[DECEMBER][0] == 1
 
 
 # Migration

@@ -24,6 +24,10 @@ class StoreLost(StoreUnusable):
     """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
 
 
+class Damaged(StoreUnusable):
+    """What is read is not what was written: nothing is shown of it, and nothing added to it."""
+
+
 class Transaction(Protocol):
     """In which envelopes are taken and counted. All of it becomes true, or nothing."""
 

@@ -14,15 +14,17 @@ from deniable.server.store.sqlite.database import (
     check_version,
     create_folder,
     open_database,
+    transaction,
     version_of,
 )
 from deniable.server.store.sqlite.migration import migrate_file
+from deniable.server.store.sqlite.reports import report_totals
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 
 
 def back_up(data: Path, target: Path) -> int:
     """One consistent copy in one file, taken while the server serves. Its size in bytes."""
-    open_database(data).dispose()  # it must be ours
+    _check_tallies(data)
     unfinished = target.with_name(target.name + ".unfinished")
     _new_file(target).unlink()
     _new_file(unfinished)
@@ -75,6 +77,16 @@ def check(file: Path) -> None:
         raise StoreUnusable(f"{file} is damaged: {found}; use another backup")
     if version_of(file) not in OLDER:
         check_version(file)
+
+
+def _check_tallies(data: Path) -> None:
+    """A copy of damaged counts would pass for a good one."""
+    engine = open_database(data)
+    try:
+        with transaction(engine, "read tallies", writes=False) as connection:
+            report_totals(connection)
+    finally:
+        engine.dispose()
 
 
 def _new_file(path: Path) -> Path:

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection
 
+from deniable.server.store.protocol import StoreLost
 from deniable.server.store.records import Upload, UploadKey
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.bucket import Kept
@@ -20,19 +21,17 @@ _key, _id = attrgetter("key"), attrgetter("id")
 # The neighbours of an id: the bucket that it belongs in is one of them, if there is any. As text,
 # since it is asked for each report: composing it would take longer than the answer.
 FIND = """
-SELECT * FROM (SELECT place, rows FROM envelopes WHERE survey = :s AND round = :r AND place <= :id
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place <= :id
                ORDER BY place DESC LIMIT 1)
 UNION ALL
-SELECT * FROM (SELECT place, rows FROM envelopes WHERE survey = :s AND round = :r AND place > :id
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place > :id
                ORDER BY place LIMIT 1)
 """
 KEEP = """
 INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
-SEALED = """
-SELECT number, rows FROM tallies JOIN envelopes USING (survey, round) WHERE sealed LIMIT ?
-"""
+SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
 DROP = "DELETE FROM envelopes WHERE number = ?"
 
 
@@ -63,9 +62,12 @@ def keep(connection: Connection, of: Round, coming: Sequence[Kept]) -> set[bytes
     return new
 
 
-def delete_envelopes(connection: Connection, most: int) -> int:
-    """Those of sealed rounds, at most so many buckets. How many envelopes went."""
-    rows = connection.exec_driver_sql(SEALED, (most,)).all()
+def delete_envelopes(connection: Connection, rounds: Sequence[Round], most: int) -> int:
+    """Those of these rounds, at most so many buckets. How many envelopes went."""
+    rows: list[tuple[int, bytes]] = []
+    for of in rounds:
+        some = connection.exec_driver_sql(SOME, (*of, most - len(rows)))
+        rows += [(number, packed) for number, packed in some]
     if rows:
         connection.exec_driver_sql(DROP, [(number,) for number, _ in rows])
     return sum(bucket.rows(packed) for _, packed in rows)
@@ -74,11 +76,12 @@ def delete_envelopes(connection: Connection, most: int) -> int:
 def _bucket(connection: Connection, of: Round, identifier: bytes) -> tuple[int, list[Kept]]:
     """Where the id belongs, and what is there already."""
     asked = {"s": of[0], "r": of[1], "id": identifier}
-    found = {
-        bucket.place_of(place): rows for place, rows in connection.exec_driver_sql(FIND, asked)
-    }
-    for place, rows in found.items():
+    found = {bucket.place_of(row[3]): row for row in connection.exec_driver_sql(FIND, asked)}
+    for place, row in found.items():
         if bucket.belongs(identifier, place):
+            *values, rows, digest = row
+            if digest_of(*values, rows) != digest:
+                raise StoreLost("envelopes in the store are damaged; restore a backup")
             return place, bucket.unpack(rows)
     return bucket.place_between(identifier, found), []
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.dialects.sqlite import insert
 
+from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
 from deniable.server.store.sqlite.digest import digest_of
 from deniable.server.store.sqlite.envelopes import insert_envelopes
@@ -29,7 +31,10 @@ class SqliteTransaction:
         return insert_envelopes(self._connection, uploads)
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        found = _tally_row(self._connection, sequence, number)
+        try:
+            found = _tally_row(self._connection, sequence, number)
+        except Damaged:
+            return  # it stays as it is, and is seen to be damaged: the envelopes are kept
         if found is not None:
             reports, cells = found.reports + reports, found.cells + cells
         row = tally_row(sequence, number, HERE, reports, False, _blob(cells))
@@ -45,7 +50,7 @@ def tally_row(
         "round": number,
         "node": node,
         "reports": reports,
-        "sealed": sealed,
+        "sealed": bool(sealed),  # the driver's own is a number
         "cells": cells,
     }
     return row | {"digest": digest_of(*row.values())}
@@ -53,24 +58,28 @@ def tally_row(
 
 def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
     """Every round that has reports, in order; what several nodes have counted is added up."""
-    rows = connection.execute(
-        select(tallies.c.round, tallies.c.reports, tallies.c.cells)
-        .where(tallies.c.survey == sequence)
-        .order_by(tallies.c.round)
-    )
+    query = select(tallies).where(tallies.c.survey == sequence).order_by(tallies.c.round)
     rounds: dict[int, RoundTally] = {}
-    for number, reports, cells in rows:
-        tally = RoundTally(number, reports, _counts(cells))
-        before = rounds.get(number)
-        rounds[number] = tally if before is None else _sum(before, tally)
+    for row in connection.execute(query):
+        tally = _checked(row)
+        before = rounds.get(row.round)
+        rounds[row.round] = tally if before is None else _sum(before, tally)
     return list(rounds.values())
 
 
 def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> None:
     query = select(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
     for row in connection.execute(query).all():
+        if not _is_whole(row):
+            continue  # it can only be counted again while its envelopes are there
         sealed = tally_row(row.survey, row.round, row.node, row.reports, True, row.cells)
         connection.execute(insert(tallies).prefix_with("OR REPLACE").values(sealed))
+
+
+def sealed_rounds(connection: Connection) -> list[tuple[int, int]]:
+    """Each with its survey's sequence; not where damage may have sealed them."""
+    rows = connection.execute(select(tallies).where(tallies.c.sealed))
+    return [(row.survey, row.round) for row in rows if _is_whole(row)]
 
 
 def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
@@ -82,8 +91,10 @@ def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
 
 
 def report_totals(connection: Connection) -> dict[int, int]:
-    query = select(tallies.c.survey, func.sum(tallies.c.reports)).group_by(tallies.c.survey)
-    return {row[0]: row[1] for row in connection.execute(query)}
+    totals: dict[int, int] = {}
+    for row in connection.execute(select(tallies)):
+        totals[row.survey] = totals.get(row.survey, 0) + _checked(row).reports
+    return totals
 
 
 def read_counters(connection: Connection, sequence: int) -> dict[str, int]:
@@ -102,11 +113,25 @@ def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) 
 
 def _tally_row(connection: Connection, sequence: int, number: int) -> RoundTally | None:
     row = connection.execute(
-        select(tallies.c.reports, tallies.c.cells).where(
+        select(tallies).where(
             tallies.c.survey == sequence, tallies.c.round == number, tallies.c.node == HERE
         )
     ).one_or_none()
-    return None if row is None else RoundTally(number, row.reports, _counts(row.cells))
+    return None if row is None else _checked(row)
+
+
+def _checked(row: Row[Any]) -> RoundTally:
+    if not _is_whole(row):
+        raise Damaged(
+            f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
+            "result is shown; stop the server and restore a backup, as DEPLOYING.md says"
+        )
+    return RoundTally(row.round, row.reports, _counts(row.cells))
+
+
+def _is_whole(row: Row[Any]) -> bool:  # Any: its columns have many types
+    values = (row.survey, row.round, row.node, row.reports, row.sealed, row.cells)
+    return bool(tally_row(*values)["digest"] == row.digest)
 
 
 def _counts(blob: bytes) -> Cells:

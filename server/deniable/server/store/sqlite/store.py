@@ -114,7 +114,7 @@ class SqliteStore:
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            return delete_envelopes(connection, most)
+            return delete_envelopes(connection, reports.sealed_rounds(connection), most)
 
     def forget_order(self) -> bool:
         return empty_log(self._engine)
