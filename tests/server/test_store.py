@@ -206,7 +206,7 @@ def test_damaged_envelopes_take_nothing_more(here: World) -> None:
     """Whether a report has come already cannot be said."""
     asked = here.publish(survey())
     here.send(envelope(asked, 1))
-    damage(here.store.data, "UPDATE envelopes SET rows = x'0200' || substr(rows, 3)")
+    damage(here.store.data, "UPDATE envelopes SET rows = x'0100ff' || substr(rows, 4)")
     assert here.send(envelope(asked, 1)).status_code == 503
     assert here.tallies(asked)[DECEMBER][0] == 1
 
