@@ -175,7 +175,7 @@ def damage(data: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "cells = x'02' || substr(cells, 2)",
+        "cells = CAST(x'02' || substr(cells, 2) AS BLOB)",
         "reports = reports + 1",
         "sealed = 1",
         "round = round - 1",
@@ -206,7 +206,9 @@ def test_damaged_envelopes_take_nothing_more(here: World) -> None:
     """Whether a report has come already cannot be said."""
     asked = here.publish(survey())
     here.send(envelope(asked, 1))
-    damage(here.store.data, "UPDATE envelopes SET rows = x'0100ff' || substr(rows, 4)")
+    damage(
+        here.store.data, "UPDATE envelopes SET rows = CAST(x'0100ff' || substr(rows, 4) AS BLOB)"
+    )
     assert here.send(envelope(asked, 1)).status_code == 503
     assert here.tallies(asked)[DECEMBER][0] == 1
 
