@@ -71,6 +71,8 @@ def receive() -> Response:
     most = _most_reports()
     envelopes = _envelopes()
     here = parts()
+    if here.writer.doubt():
+        raise HttpError(503, "the server's clock is in doubt; send the same body again later")
     now = here.clock.now()
     handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
     _count(handled)
