@@ -21,7 +21,7 @@ def test_importing_the_client_loads_nothing_else_of_weight() -> None:
     assert modules.isdisjoint({*HEAVY, "sqlite3", "dataclasses", "json", "threading", "typing"})
 
 
-@pytest.mark.parametrize("name", ["Client", "Policy", "Outcome"])
+@pytest.mark.parametrize("name", ["Client", "Person", "Policy", "Outcome"])
 def test_no_public_name_loads_a_heavy_library(name: str) -> None:
     modules = loaded(f"from deniable.client import {name}\nassert {name}.__name__ == {name!r}")
     assert modules.isdisjoint(HEAVY)
@@ -45,8 +45,10 @@ def test_the_public_names_are_these() -> None:
         "Client",
         "DeniableError",
         "InvalidAnswer",
+        "InvalidPerson",
         "InvalidPolicy",
         "Outcome",
+        "Person",
         "Policy",
     ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):

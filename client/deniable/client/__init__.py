@@ -8,13 +8,23 @@ TYPE_CHECKING = False  # type checkers know better; `typing` alone would cost 10
 if TYPE_CHECKING:
     from deniable.client.client import Client
     from deniable.client.outcome import Outcome
+    from deniable.client.person import Person
     from deniable.client.policy import Policy
-    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPolicy
+    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPerson, InvalidPolicy
 
-__all__ = ["Client", "DeniableError", "InvalidAnswer", "InvalidPolicy", "Outcome", "Policy"]
+__all__ = [
+    "Client",
+    "DeniableError",
+    "InvalidAnswer",
+    "InvalidPerson",
+    "InvalidPolicy",
+    "Outcome",
+    "Person",
+    "Policy",
+]
 
 if not TYPE_CHECKING:  # else every name would seem to be there
-    ERRORS = ("DeniableError", "InvalidAnswer", "InvalidPolicy")
+    ERRORS = ("DeniableError", "InvalidAnswer", "InvalidPerson", "InvalidPolicy")
 
     def __getattr__(name):
         if name not in __all__:
