@@ -167,7 +167,44 @@ def _hammer(client: Client) -> None:
         client.answer("s0", crashed=True)
 
 
+def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
+    """Prints the status of the parent's answer, of two of a child that was forked in C, one before
+    and one after the parent has closed the state, and of the parent's next one. If the parent is
+    first, both of the child's come after it."""
+    client, (reading, writing), (told, telling) = (
+        device(url, state, key, caps),
+        os.pipe(),
+        os.pipe(),
+    )
+    statuses: list[str] = [client.answer("s0", crashed=True).status]
+    child = _fork_in_c()
+    if child == 0:
+        signal.alarm(int(2 * PATIENCE))
+        names = ["s1", "s2"]
+        if first == "child":
+            os.write(telling, client.answer(names.pop(0), crashed=True).status.encode() + b" ")
+        os.write(telling, b".")
+        os.read(reading, 1)
+        said = [client.answer(name, crashed=True).status for name in names]
+        os.write(telling, " ".join(said).encode())
+        os._exit(0)
+    os.close(telling)
+    before = os.read(told, 100)
+    client._state.close()
+    os.write(writing, b".")
+    os.waitpid(child, 0)
+    statuses += (before + os.read(told, 100)).decode().replace(".", "").split()
+    print(json.dumps([*statuses, client.answer("s3", crashed=True).status]))
+    sys.stdout.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
-    programs: dict[str, Callable[..., None]] = {"crowd": crowd, "kills": kills, "forks": forks}
+    programs: dict[str, Callable[..., None]] = {
+        "crowd": crowd,
+        "kills": kills,
+        "forks": forks,
+        "orphan": orphan,
+    }
     programs[sys.argv[1]](*sys.argv[2:])

@@ -83,6 +83,7 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
     script.replies, script.always = [], LATER  # so that no flush at the end tries again
     for client in made:
         client.close()
+        client._uploader.stop(PATIENCE)  # what it logs is no other test's
 
 
 @pytest.fixture

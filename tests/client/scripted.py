@@ -174,6 +174,22 @@ class Nobody:
         raise Unreachable("nobody there")
 
 
+class Listing:
+    """A server with one survey that takes no envelope; it remembers what it was asked."""
+
+    def __init__(self, published: bytes) -> None:
+        self.listed = json.dumps({"surveys": [entry(published)]}).encode()
+        self.asked: list[tuple[str, str, int]] = []
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        self.asked.append((method, path, len(body or b"")))
+        if method == "POST":
+            raise Unreachable("nobody there")
+        return Reply(200, self.listed)
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = TODAY

@@ -144,7 +144,7 @@ def test_an_undeclared_name_raises_from_frames_without_the_answers(client_of: Ma
     with pytest.raises(InvalidAnswer) as raised:
         asyncio.run(client.aanswer("app-health", drug="unmistakable", amount=3))
     shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
-    ours = [frame for frame in shown.stack if frame.filename.endswith("client/client.py")]
+    ours = [frame for frame in shown.stack if frame.filename.endswith("client/person.py")]
     assert len(ours) == 2
     assert "unmistakable" not in "".join(str(frame.locals) for frame in ours)
 

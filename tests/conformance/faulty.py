@@ -252,7 +252,8 @@ def changes_the_id_of_a_retry() -> None:
 
 @fault("tries_are_few")
 def never_gives_up() -> None:
-    put(sending, "_NOW", sending._NOW.replace(f"tries < {sending.MOST_TRIES}", "tries < 1000"))
+    few = f"tries < {sending.MOST_TRIES}"
+    put(sending, "_CANDIDATES", sending._CANDIDATES.replace(few, "tries < 1000"))
     put(sending, "MOST_TRIES", 1000)
 
 

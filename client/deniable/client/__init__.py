@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from deniable.client.client import Client
     from deniable.client.describing import Description
     from deniable.client.outcome import Outcome
+    from deniable.client.person import Person
     from deniable.client.policy import Policy
     from deniable.client.sent import Summary
-    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPolicy
+    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPerson, InvalidPolicy
 
 __all__ = [
     "Budget",
@@ -21,8 +22,10 @@ __all__ = [
     "DeniableError",
     "Description",
     "InvalidAnswer",
+    "InvalidPerson",
     "InvalidPolicy",
     "Outcome",
+    "Person",
     "Policy",
     "Summary",
 ]
@@ -31,6 +34,7 @@ if not TYPE_CHECKING:  # else every name would seem to be there
     ELSEWHERE = {
         "DeniableError": "deniable.shared.errors",
         "InvalidAnswer": "deniable.shared.errors",
+        "InvalidPerson": "deniable.shared.errors",
         "InvalidPolicy": "deniable.shared.errors",
         "Description": "deniable.client.describing",
         "Summary": "deniable.client.sent",
