@@ -17,7 +17,7 @@ from deniable.client import Client, Policy
 from deniable.client.net import fetching
 from deniable.client.state import connection
 from deniable.shared.privacy.randomness import kernel_draw
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, eventually
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 
@@ -155,6 +155,12 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
     os._exit(0)
 
 
+def rest(client: Client) -> None:
+    """No thread but this one: a fork in C amid another one's work can stop Python itself."""
+    client._uploader.stop(PATIENCE)
+    eventually(lambda: threading.active_count() == 1)
+
+
 def _fork_in_c() -> int:
     """As uWSGI forks: Python is not told."""
     fork = ctypes.PyDLL(None).fork
@@ -177,6 +183,7 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
         os.pipe(),
     )
     statuses: list[str] = [client.answer("s0", crashed=True).status]
+    rest(client)
     child = _fork_in_c()
     if child == 0:
         signal.alarm(int(2 * PATIENCE))
