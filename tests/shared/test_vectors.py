@@ -1,6 +1,8 @@
 """Wire messages as files: good ones read and written back, bad ones refused for their reason."""
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +140,15 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
         return int.from_bytes(random, "little")
 
     mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
-    given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+    given = answer if isinstance(answer, int) else position(answer, mechanism)
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]
+
+
+def position(share: str, mechanism: Mechanism) -> int:
+    """This share of the range, in units of 2^-64 of a step: rounded up, no coin tells the two."""
+    return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))
 
 
 @pytest.mark.parametrize("vector", vectors("encodings.json"), ids=lambda v: str(v["mechanism"]))

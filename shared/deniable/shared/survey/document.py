@@ -13,11 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
@@ -131,11 +132,13 @@ class Survey:
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """One symbol for each question, from all the true answers at once."""
+        """One symbol for each question, from all the true answers at once, by the same operations
+        whatever they are."""
+        random_pause()
         pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
         return Report(
             tuple(symbol for _, symbol, _ in pairs),
-            tuple(name for name, _, fits in pairs if not fits),
+            tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
         )
 
 
