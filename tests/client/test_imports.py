@@ -48,6 +48,7 @@ def test_the_public_names_are_these() -> None:
         "InvalidPolicy",
         "Outcome",
         "Policy",
+        "state_folder",
     ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):
         deniable.client.client2  # type: ignore[attr-defined]  # noqa: B018 - the lookup is the test
