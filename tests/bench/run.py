@@ -21,7 +21,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.measure import Measurement
 
-SHORT = ("randomize", "tally", "start", "answer", "ingest", "written", "surveys", "population")
+SHORT = (
+    "randomize",
+    "timing",
+    "tally",
+    "start",
+    "answer",
+    "ingest",
+    "written",
+    "surveys",
+    "population",
+)
 LONG = ("coverage", "mutate", "ask_one")
 
 

@@ -61,6 +61,7 @@ def test_the_public_names_are_these() -> None:
         "Person",
         "Policy",
         "Summary",
+        "state_folder",
     ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):
         deniable.client.client2  # type: ignore[attr-defined]  # noqa: B018 - the lookup is the test

@@ -15,6 +15,7 @@ from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
+from tests.asked import position
 from tests.eventually import PATIENCE
 
 Message = dict[str, Any]  # JSON
@@ -67,7 +68,7 @@ class Adapter:
             assert bits == 8 * len(random)
             return int.from_bytes(random, "little")
 
-        given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+        given = answer if isinstance(answer, int) else position(answer, made)
         symbol = made.randomize(given, drawn)
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 

@@ -23,6 +23,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey, parse_document
+from tests.asked import position
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -163,7 +164,7 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
         return int.from_bytes(random, "little")
 
     mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
-    given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+    given = answer if isinstance(answer, int) else position(answer, mechanism)
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]

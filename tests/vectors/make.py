@@ -47,7 +47,8 @@ def head(mechanism: Mechanism) -> dict[str, Any]:
 
 def drawn(mechanism: Mechanism) -> dict[str, Any]:
     """One report: the answer, the random bytes, and the symbol that they give."""
-    given = mechanism.answer_at(mechanism.answers // 2)
+    answer = mechanism.answers // 2
+    given = mechanism.answer_at(answer)
     used: list[bytes] = []
 
     def draw(bits: int) -> int:
@@ -58,7 +59,7 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
     (random_bytes,) = used
     return {
         **head(mechanism),
-        "answer": given if isinstance(given, int) else "/".join(map(str, given)),
+        "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
         "draw": random_bytes.hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),

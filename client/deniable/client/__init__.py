@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from deniable.client.budget import Budget
     from deniable.client.client import Client
     from deniable.client.describing import Description
+    from deniable.client.folders import state_folder
     from deniable.client.outcome import Outcome
     from deniable.client.person import Person
     from deniable.client.policy import Policy
@@ -28,6 +29,7 @@ __all__ = [
     "Person",
     "Policy",
     "Summary",
+    "state_folder",
 ]
 
 if not TYPE_CHECKING:  # else every name would seem to be there
@@ -38,6 +40,7 @@ if not TYPE_CHECKING:  # else every name would seem to be there
         "InvalidPolicy": "deniable.shared.errors",
         "Description": "deniable.client.describing",
         "Summary": "deniable.client.sent",
+        "state_folder": "deniable.client.folders",
     }
 
     def __getattr__(name):

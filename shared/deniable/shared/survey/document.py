@@ -13,11 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
@@ -154,18 +155,20 @@ class Survey:
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """One symbol for each question, from all the true answers at once.
+        """One symbol for each question, from all the true answers at once, by the same operations
+        whatever they are.
 
         Where only one is asked, all are randomized and one is kept: the work, the randomness and
         what the app is told are the same whichever it is. It is drawn as ⌊u d / 2^64⌋, so each of d
         questions has probability 1 / d to within 2^-64, and the same for every install: that biases
         no estimate, and no ε depends on it.
         """
+        random_pause()
         drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
         pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
         return Report(
             tuple(s if drawn in (None, place) else None for place, (_, s, _) in enumerate(pairs)),
-            tuple(name for name, _, fits in pairs if not fits),
+            tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
         )
 
 
