@@ -10,7 +10,7 @@ from deniable.client.consent import Consent, Consents, write_consent
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
-from deniable.client.state.connection import State, StateBusy
+from deniable.client.state.connection import State, StateBlocked
 from deniable.client.state.ledger import Ledger, read_ledger
 from deniable.client.state.people import Identity
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
@@ -141,7 +141,7 @@ class Person:
             if self._state.begun:
                 with self._state.transaction() as db:
                     schema.erase(db, self._consent.identity.person(db))
-        except StateBusy:
+        except StateBlocked:
             return False
         except StoreUnusable:
             return self._given_up()

@@ -41,8 +41,20 @@ MOST_LOGGED = 4_000  # pages; the commit that exceeds them folds the log into th
 MOST_CHECKED = 16 * 2**20  # bytes; each ledger is checked by its seals, whatever the size
 
 
-class StateBusy(StoreUnusable):
-    """Another process, or a fork, has held the database for too long. It may pass."""
+class StateBlocked(StoreUnusable):
+    """Another process has held the database for too long, or the disk is full or cannot be written.
+    Nothing is damaged, and it may pass."""
+
+
+BLOCKED = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+}
 
 
 class State(ForkAware):
@@ -109,7 +121,7 @@ class State(ForkAware):
         self.same_process()
         gate = self._gate
         if self._broken or not gate.acquire(timeout=PATIENCE):
-            raise StateBusy("the state is in use by another thread, or was in use at a fork")
+            raise StateBlocked("the state is in use by another thread, or was in use at a fork")
         try:
             yield
         finally:
@@ -272,11 +284,11 @@ def _as_unusable(database: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        kind = StateBusy if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreUnusable
+        kind = StateBlocked if code in BLOCKED else StoreUnusable
         raise kind(f"{database} cannot be used: {error}; nothing was sent") from None
     except (TypeError, ValueError):  # a value that was never written so
         raise StoreUnusable(f"{database} is damaged; nothing was sent") from None
     except OSError as error:
-        raise StoreUnusable(
+        raise StateBlocked(
             f"{database} cannot be used: {error.strerror or error}; nothing was sent"
         ) from None
