@@ -88,7 +88,7 @@ class World:
 def world(data: Path, now: datetime = NOON) -> Iterator[World]:
     clock = Hands(now)
     with SqliteStore.create(data) as store:
-        catalogue = Catalogue(store)
+        catalogue = Catalogue(store, clock)
         writer = Writer(store, catalogue, clock)
         writer.start()
         app, faults = create_app(store, catalogue, writer, clock), set[str | None]()

@@ -15,6 +15,7 @@ from deniable.server.http.messages import HttpError, problem
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard
+from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -41,7 +42,9 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
-    app.extensions[EXTENSION] = Parts(store, catalogue, writer, clock or Clock(), Metrics(writer))
+    time, metrics = clock or Clock(), Metrics(writer)
+    forgery = ForgeryWatch(store, catalogue, time, metrics.forged)
+    app.extensions[EXTENSION] = Parts(store, catalogue, writer, time, metrics, forgery)
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)

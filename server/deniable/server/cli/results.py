@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 HEADINGS = ("question", "label", "estimate", "95 % interval", "±", "reports")
 NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
+WIDTH = 90
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -72,6 +74,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     yield f"Round {period.round}, {days}: {_count(period.reports)}"
+    if period.warning:
+        yield from (f"  {line}" for line in wrap(f"WARNING: {period.warning}.", WIDTH))
     if period.note:
         yield f"  {period.note}"
     rows = [cells for question in results.of(period) for cells in _rows(question)]

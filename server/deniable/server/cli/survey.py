@@ -79,8 +79,11 @@ def _new(chosen: Namespace) -> int:
 
 def _check(chosen: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
+    from deniable.server.surveys.listing import check_size
+    from deniable.shared.survey.document import render_document
 
     survey = _read(chosen.file)
+    check_size(render_document(survey))
     found = warnings(survey, _today())
     if chosen.json:
         print(json.dumps(facts(survey) | {"warnings": found}, ensure_ascii=False))

@@ -21,6 +21,12 @@ class Metrics:
             ["survey", "outcome"],
             registry=self._registry,
         )
+        self.forged = Gauge(
+            "deniable_forged_rounds",
+            "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",
+            ["survey", "state"],
+            registry=self._registry,
+        )
         waiting = Gauge(
             "deniable_writer_waiting", "Requests that wait for the disk.", registry=self._registry
         )

@@ -13,8 +13,10 @@ from deniable.server.results import (
     RoundFacts,
     State,
     question_result,
+    round_fits,
     rounds_so_far,
     state_at,
+    warning,
 )
 from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -92,6 +94,7 @@ class SurveyPage:
     promises: tuple[str, str]
     period: RoundFacts | None  # the round that is shown
     period_name: str
+    warning: str | None  # where reports of that round must be forged
     rounds: Sequence[RoundLink]  # the newest first
     questions: Sequence[QuestionView]
 
@@ -112,6 +115,7 @@ def survey_page(
     rounds = rounds_so_far(published, tallies, now)
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
+    tally = next((tally for tally in tallies if tally.round == number), None)
     return SurveyPage(
         published=published,
         state=state_at(published, now),
@@ -121,8 +125,9 @@ def survey_page(
         ),
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
+        warning=warning(survey, tally, round_fits(survey, tally)),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        questions=[_view(question, survey, tallies, number) for question in survey.questions],
+        questions=[_view(question, survey, tallies, tally) for question in survey.questions],
     )
 
 
@@ -150,9 +155,8 @@ def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
 
 
 def _view(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally], number: int | None
+    question: Question, survey: Survey, tallies: Sequence[RoundTally], tally: RoundTally | None
 ) -> QuestionView:
-    tally = next((tally for tally in tallies if tally.round == number), None)
     result = question_result(survey, question, tally)
     known = known_figures(result.rows, question.statistic, question.unit)
     chart = charts.chart(known, question.axis)

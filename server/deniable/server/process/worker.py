@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.app import create_app
+from deniable.server.http.context import parts_of
 from deniable.server.intake.writer import Writer
 from deniable.server.process.lock import take_lock
 from deniable.server.store import open_store
@@ -40,7 +41,9 @@ def load(data: Path, parent: int) -> WSGIApplication:
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
-    return create_app(store, catalogue, writer).wsgi_app
+    app = create_app(store, catalogue, writer)
+    parts_of(app).forgery.start()
+    return app.wsgi_app
 
 
 def end_with(parent: int, writer: Writer) -> None:

@@ -22,6 +22,7 @@ from deniable.server.results.document import (
     Row,
     State,
 )
+from deniable.server.results.forgery import round_fits, warning
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
@@ -144,6 +145,7 @@ def _round(
     published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
 ) -> Round:
     facts, survey = _facts(published, number, tally, now), published.survey
+    fits = round_fits(survey, tally)
     return Round(
         round=facts.round,
         first_day=facts.first_day,
@@ -151,6 +153,8 @@ def _round(
         open=facts.open,
         reports=facts.reports,
         note=facts.note,
+        warning=warning(survey, tally, fits),
+        fit=fits,
         questions={q.name: _rows(survey, q, tally) for q in survey.questions},
     )
 

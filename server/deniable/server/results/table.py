@@ -13,6 +13,7 @@ COLUMNS = (
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note",
 )  # fmt: skip
+FORGED = "some of these reports cannot be honest"
 Cell = str | int | float | None  # None is an empty one
 
 
@@ -34,7 +35,9 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
 
 def _line(results: Results, period: Round, question: QuestionResult, row: Row) -> tuple[Cell, ...]:
     """In the order of the columns."""
-    about, note = question.about, "; ".join(note for note in (row.note, period.note) if note)
+    about = question.about
+    warning = FORGED if period.fit[question.name].forged else None
+    note = "; ".join(note for note in (warning, row.note, period.note) if note)
     return (
         results.survey, results.name,
         period.round, period.first_day, period.last_day, "yes" if period.open else "no",

@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from deniable.server.store.protocol import NO_SURVEY, Store, StoreLost, Transaction
+from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
     Cells,
     PublishedSurvey,
@@ -17,7 +17,9 @@ from deniable.server.store.records import (
     UploadKey,
 )
 from deniable.server.store.sqlite.backup import back_up, restore
+from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import FILE, create_folder
+from deniable.server.store.sqlite.inspection import Inspection, KeptTally
 from deniable.server.store.sqlite.migration import migrate
 from deniable.server.store.sqlite.store import SqliteStore
 
@@ -25,6 +27,10 @@ __all__ = [
     "FILE",
     "NO_SURVEY",
     "Cells",
+    "Damaged",
+    "Inspection",
+    "Kept",
+    "KeptTally",
     "PublishedSurvey",
     "RoundTally",
     "SqliteStore",
