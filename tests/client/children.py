@@ -176,7 +176,7 @@ def _hammer(client: Client) -> None:
 def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
     """Prints the status of the parent's answer, of two of a child that was forked in C, one before
     and one after the parent has closed the state, and of the parent's next one. If the parent is
-    first, both of the child's come after it."""
+    first, both of the child's come after it; a stranger is a child with a client of its own."""
     client, (reading, writing), (told, telling) = (
         device(url, state, key, caps),
         os.pipe(),
@@ -188,7 +188,9 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
     if child == 0:
         signal.alarm(int(2 * PATIENCE))
         names = ["s1", "s2"]
-        if first == "child":
+        if first == "stranger":
+            client = device(url, state, key, caps)
+        if first != "parent":
             os.write(telling, client.answer(names.pop(0), crashed=True).status.encode() + b" ")
         os.write(telling, b".")
         os.read(reading, 1)

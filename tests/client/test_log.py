@@ -199,7 +199,7 @@ def dotfile_connect(connect: Callable[[State], object]) -> Callable[[State], obj
     return connecting
 
 
-@pytest.mark.parametrize("first", ["child", "parent"])
+@pytest.mark.parametrize("first", ["child", "stranger", "parent"])
 def test_a_child_forked_in_c_never_writes_to_a_deleted_log(
     script: Script, tmp_path: Path, policy_key: str, first: str
 ) -> None:
@@ -209,7 +209,7 @@ def test_a_child_forked_in_c_never_writes_to_a_deleted_log(
         script.publish(document(name, questions=bit("crashed", "0.1")))
     folder = tmp_path / "state"
     told = result(start("orphan", script.url, str(folder), policy_key, "6", first))
-    expected = ["queued", "queued"] if first == "child" else ["unavailable", "unavailable"]
+    expected = ["unavailable", "unavailable"] if first == "parent" else ["queued", "queued"]
     assert told == ["queued", *expected, "queued"]
     assert read_summary(folder).ledger.charges == told.count("queued")
 

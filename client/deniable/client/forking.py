@@ -17,6 +17,9 @@ class ForkAware:
     """Something with locks or threads of its own. Call `same_process` first in each method."""
 
     def __init__(self) -> None:
+        """Whatever was inherited is remade first: what is new may share its files."""
+        for each in list(_watched):
+            each.same_process()
         self._remake()
         _watched.add(self)
 

@@ -196,7 +196,7 @@ class Uploader(ForkAware):
             if not self._scattered:
                 sending.scatter(db, self._server, now, self._send_within, fence)
                 self._scattered = True
-            taken = sending.take(db, self._server, now, fence)
+            taken = sending.take(db, self._server, now, fence, self._send_within)
             return taken or sending.rest(db, self._server, now)
 
     def _send(self, first: QueuedEnvelope) -> DeliveryResult:

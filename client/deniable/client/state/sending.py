@@ -23,8 +23,8 @@ _uniform = SystemRandom().uniform
 _AGREED = """EXISTS (SELECT 1 FROM settings
     WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
 
-# A moment more than two days ahead was drawn before the clock was set back.
-_READY = ("due <= :now", f"due > :now + {2 * DAY}", f"tries < {MOST_TRIES} AND number <= :fence")
+# A moment beyond all that can be drawn now was drawn before the clock was set back.
+_READY = ("due <= :now", "due > :farthest", f"tries < {MOST_TRIES} AND number <= :fence")
 _CANDIDATES = " UNION ALL ".join(
     f"""SELECT * FROM (SELECT number FROM outbox
         WHERE {THEIRS} AND {_AGREED} AND {ready} LIMIT {MOST_DRAWN_FROM})"""  # noqa: S608 - constants
@@ -37,17 +37,21 @@ def moment(now: datetime, within: float) -> float:
     return now.timestamp() + _uniform(0, within)
 
 
-def take(db: Transaction, server: str, now: datetime, fence: int) -> QueuedEnvelope | None:
+def take(
+    db: Transaction, server: str, now: datetime, fence: int, within: float
+) -> QueuedEnvelope | None:
     """Any one that may be sent now, with its try counted. Up to the fence a flush hurries them."""
     query = f"""
         SELECT number, person, survey, round, envelope, due, tries FROM outbox
         WHERE number IN ({_CANDIDATES}) ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
-    row = db.execute(query, {"server": server, "now": now.timestamp(), "fence": fence}).fetchone()
+    second = now.timestamp()
+    times = {"now": second, "farthest": second + 2 * DAY + within}
+    row = db.execute(query, {"server": server, "fence": fence, **times}).fetchone()
     if row is None:
         return None
     *envelope, tries = row
     taken = QueuedEnvelope(*envelope)
-    due = taken.due if tries + 1 < MOST_TRIES else now.timestamp() + _uniform(DAY, 1.5 * DAY)
+    due = taken.due if tries + 1 < MOST_TRIES else second + _uniform(DAY, 1.5 * DAY)
     _update(db, taken, tries + 1, due)
     return taken
 

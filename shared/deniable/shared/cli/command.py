@@ -25,7 +25,9 @@ WELL, FINDING, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     verbs = find_verbs()
     parser = _parser(verbs)
-    chosen = parser.parse_args(arguments)
+    chosen, more = parser.parse_known_args(arguments)
+    if more:
+        parser.error(_not_known(more))
     if chosen.verb is None:
         parser.print_help()
         return WELL
@@ -81,6 +83,15 @@ def _meant(verb: Verb, chosen: argparse.Namespace) -> Verb:
     """Of the verbs of one name, that of which an option is given; else the first."""
     given = (each for each in verb.also if getattr(chosen, each.option or "", None) is not None)
     return next(given, verb)
+
+
+def _not_known(more: Sequence[str]) -> str:
+    """Without what stands there, which may be an answer that somebody wrote after an option: this
+    ends in logs and mails."""
+    options = [each.partition("=")[0] for each in more if each.startswith("--")]
+    if options:
+        return f"there is no option {', '.join(options)} here"
+    return f"{len(more)} more than is expected; write what is no option together, and only once"
 
 
 def _run(verb: Verb, chosen: argparse.Namespace) -> int:
