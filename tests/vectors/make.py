@@ -1,7 +1,8 @@
 """Add vectors for the mechanisms of the table that have none: python -m tests.vectors.make
 
 What is there stays as it is: vectors are a promise to other implementations. Look at what was
-added, and check some of it by hand, before you keep it.
+added, and check some of it by hand, before you keep it. First come the examples of tables that have
+no formula, at each ε at which `certify` proves them.
 """
 
 import json
@@ -9,9 +10,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+from deniable.server.surveys.optimal_table import optimal_table
+from deniable.shared.privacy.certify import EPSILONS
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
@@ -20,8 +24,19 @@ RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 
 
 def main() -> None:
+    add_examples(Path(EXAMPLES))
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
+
+
+def add_examples(path: Path) -> None:
+    examples = json.loads(path.read_text()) if path.exists() else {}
+    for epsilon in EPSILONS:
+        for steps in OptimalTable.proved_sizes:
+            made = optimal_table(Epsilon(epsilon), steps)
+            texts = [str(integer) for integer in made.integers]
+            examples.setdefault(epsilon, {}).setdefault(str(steps), texts)
+    path.write_text(json.dumps(examples, indent=1) + "\n")
 
 
 def add(path: Path, make: Any) -> None:  # Any: a function to JSON
@@ -29,7 +44,8 @@ def add(path: Path, make: Any) -> None:  # Any: a function to JSON
     there = {vector["mechanism"] for vector in vectors}
     for name, mechanism in mechanisms().items():
         if name not in there:
-            size = SIZE if SIZE in mechanism.sizes else mechanism.sizes[0]
+            sizes = mechanism.proved_sizes if mechanism.given else mechanism.sizes
+            size = SIZE if SIZE in sizes else sizes[0]
             vectors += make(mechanism(Epsilon(EPSILON), size))
     path.write_text(json.dumps(vectors, indent=1) + "\n")
 

@@ -1,0 +1,133 @@
+"""A table that comes with its document: whoever reads it proves it first, and takes no other."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from tests.given_table import (
+    EACH,
+    STEPS,
+    Integers,
+    changed,
+    columns,
+    honest,
+    one_unit_to_the_truth,
+    planted,
+)
+from tests.survey_texts import number, survey_text
+
+
+def refusal(document: bytes) -> InvalidSurvey:
+    with pytest.raises(InvalidSurvey) as caught:
+        parse_document(document)
+    return caught.value
+
+
+def test_a_proved_table_is_read_back_as_it_was_published() -> None:
+    survey = parse_document(honest())
+    (question,) = survey.questions
+    assert render_document(survey) == honest()
+    assert question.mechanism.is_private()
+    assert (question.mechanism.symbols, survey.report_size) == (10, 1)
+
+
+def test_one_unit_more_for_the_truth_is_refused() -> None:
+    """The proof is sharp: one of 2^64 rolls is moved."""
+    error = refusal(planted(one_unit_to_the_truth))
+    assert error.key == "question[1].integers"
+    assert "not private" in error.problem
+
+
+def at(place: int, more: int) -> Callable[[Integers], Integers]:
+    return lambda integers: [each + more * (n == place) for n, each in enumerate(integers)]
+
+
+def with_a_zero(integers: Integers) -> Integers:
+    """Moved to the next symbol, so that only the zero is wrong."""
+    return [
+        each - (place == 1) * integers[1] + (place == EACH + 1) * integers[1]
+        for place, each in enumerate(integers)
+    ]
+
+
+def below_zero(integers: Integers) -> Integers:
+    return [
+        each - (place == 1) * 2 * integers[1] + (place == EACH + 1) * 2 * integers[1]
+        for place, each in enumerate(integers)
+    ]
+
+
+def swapped(integers: Integers) -> Integers:
+    first, second, *others = columns(integers)
+    return sum([second, first, *others], Integers())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (at(1, 1), "does not sum to 2^64"),
+        (at(1, -1), "does not sum to 2^64"),
+        (with_a_zero, "not above 0"),
+        (below_zero, "not above 0"),
+        (at(0, ONE // 2**30), "biased"),
+        (at(0, -ONE // 2**30), "biased"),
+        (swapped, "do not ascend"),
+        (lambda integers: integers[:-1], "5 probabilities"),
+        (lambda integers: [], "5 probabilities"),
+        (lambda integers: integers * 26, "1 to 128 symbols"),
+    ],
+)
+def test_what_is_no_table_is_refused(change: Callable[[Integers], Integers], says: str) -> None:
+    error = refusal(planted(change))
+    assert error.key == "question[1].integers"
+    assert says in error.problem
+
+
+def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
+    """And a larger one is none of its business: it gives away less."""
+    for epsilon, fits in (("0.999999999", False), ("1", True), ("1.1", True)):
+        document = changed(lambda question: question.update(epsilon=epsilon))  # noqa: B023
+        if fits:
+            assert parse_document(document).round_epsilon == epsilon
+        else:
+            assert "not private" in refusal(document).problem
+
+
+@pytest.mark.parametrize("text", ["", "+1", "01", "-0", "1.0", "1e3", " 1", "٣", "9" * 31, 1, None])
+def test_an_integer_is_written_in_one_way(text: object) -> None:
+    def plant(question: dict[str, Any]) -> None:
+        question["integers"][3] = text
+
+    assert refusal(changed(plant)).key == "question[1].integers"
+
+
+@pytest.mark.parametrize("grid", [None, 0, 3, 5, 34])
+def test_a_grid_that_no_such_table_has_is_refused(grid: int | None) -> None:
+    def plant(question: dict[str, Any]) -> None:
+        question["grid"] = grid
+        if grid is None:
+            del question["grid"]
+
+    assert refusal(changed(plant)).key == "question[1].grid"
+
+
+def test_without_its_integers_it_is_said_who_makes_them() -> None:
+    text = survey_text(number(mechanism="optimal-table", grid=STEPS))
+    with pytest.raises(InvalidSurvey, match="survey publish"):
+        parse_toml(text)
+
+
+def test_no_other_table_s_integers_can_be_given() -> None:
+    """Of a mechanism with a formula, they are what the formula says or refused."""
+    for name, each in mechanisms("number").items():
+        if not each.given:
+            integers = json.dumps([str(n) for n in OptimalTable(Epsilon("1"), STEPS).integers])
+            with pytest.raises(InvalidSurvey, match="are not the probabilities"):
+                parse_toml(survey_text(number(mechanism=name) + f"integers = {integers}"))
