@@ -28,7 +28,7 @@ def parse_authored(text: str, tell: Tell = lambda _: None) -> Survey:
         questions = document.get("question")
         if not isinstance(questions, list):
             return document
-        return document | {"question": [_with_table(each, tell) for each in questions]}
+        return document | {"question": [with_table(each, tell) for each in questions]}
 
     return parse_toml(text, complete)
 
@@ -51,8 +51,10 @@ def best_table(epsilon: Epsilon, steps: int | None = None, name: str | None = No
     return formula
 
 
-def _with_table(question: Any, tell: Tell) -> Any:  # Any: whatever TOML holds
-    """What is not as it should be stays as it is: the reader says what is wrong with it."""
+def with_table(question: Any, tell: Tell = lambda _: None) -> Any:  # Any: whatever TOML holds
+    """The question, with its table where one has to be made, or is chosen.
+
+    What is not as it should be stays as it is: the reader says what is wrong with it."""
     from deniable.server.surveys.table_search import NoTable
 
     if not isinstance(question, dict) or question.get("kind") != "number":
