@@ -16,9 +16,11 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
+from tests.given_table import BROKEN, honest, planted
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
+TABLES = FOLDER / "tables.json"
 EPSILON, SIZE, EACH = "1", 11, 3
 RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 
@@ -26,6 +28,7 @@ RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 def main() -> None:
     add_examples(Path(EXAMPLES))
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
+    add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
 
 
@@ -37,6 +40,21 @@ def add_examples(path: Path) -> None:
             texts = [str(integer) for integer in made.integers]
             examples.setdefault(epsilon, {}).setdefault(str(steps), texts)
     path.write_text(json.dumps(examples, indent=1) + "\n")
+
+
+def add_tables(path: Path) -> None:
+    """Questions whose table stands in them: one that is good, and broken ones with the reason."""
+    if not path.exists():
+        bad = {name: planted(change) for name, (change, _) in BROKEN.items()}
+        vectors = {
+            "good": question_in(honest()),
+            "bad": [{"name": name, "question": question_in(each)} for name, each in bad.items()],
+        }
+        path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def question_in(document: bytes) -> Any:
+    return json.loads(document)["question"][0]
 
 
 def add(path: Path, make: Any) -> None:  # Any: a function to JSON
