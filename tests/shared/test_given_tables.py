@@ -16,6 +16,7 @@ from tests.given_table import (
     honest,
     planted,
 )
+from tests.shared.test_command import deniable
 from tests.survey_texts import number, survey_text
 
 
@@ -82,3 +83,18 @@ def test_no_other_table_s_integers_can_be_given() -> None:
             integers = json.dumps([str(n) for n in OptimalTable(Epsilon("1"), STEPS).integers])
             with pytest.raises(InvalidSurvey, match="are not the probabilities"):
                 parse_toml(survey_text(number(mechanism=name) + f"integers = {integers}"))
+
+
+@pytest.mark.parametrize("grid", [None, 16, 4])
+def test_certify_prints_the_examples_and_says_where_other_tables_stand(grid: int | None) -> None:
+    """At ε 1 the example has four steps; any other table is in a survey's document only."""
+    size = [] if grid is None else ["--grid", str(grid)]
+    asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
+    done = deniable("certify", *asked)
+    if grid == STEPS:
+        report = json.loads(done.stdout)
+        assert {sum(row) for row in report["rows"]} == {2**64}
+        assert (done.returncode, report["holds"]) == (0, True)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "stands in its document" in done.stderr
