@@ -1,6 +1,7 @@
 """A table that comes with its document: whoever reads it proves it first, and takes no other."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.questions import parse_question, question_document
+from deniable.shared.survey.reader import Reader
 from tests.given_table import (
     BROKEN,
     STEPS,
@@ -18,6 +21,10 @@ from tests.given_table import (
 )
 from tests.shared.test_command import deniable
 from tests.survey_texts import number, survey_text
+
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "tables.json").read_text()
+)
 
 
 def refusal(document: bytes) -> InvalidSurvey:
@@ -32,6 +39,15 @@ def test_a_proved_table_is_read_back_as_it_was_published() -> None:
     assert render_document(survey) == honest()
     assert question.mechanism.is_private()
     assert (question.mechanism.symbols, survey.report_size) == (10, 1)
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: str(vector["name"]))
+def test_the_vectors_have_a_table_to_take_and_others_to_refuse(vector: dict[str, Any]) -> None:
+    taken = parse_question(Reader("question", VECTORS["good"]))
+    assert question_document(taken) == VECTORS["good"]
+    with pytest.raises(InvalidSurvey) as caught:
+        parse_question(Reader("question", vector["question"]))
+    assert caught.value.key == "question.integers"
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -16,13 +16,11 @@ from deniable.shared.envelope import (
     parse_envelopes,
     parse_json_envelopes,
 )
-from deniable.shared.errors import InvalidEnvelope, InvalidSurvey
+from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey, parse_document
-from deniable.shared.survey.questions import parse_question, question_document
-from deniable.shared.survey.reader import Reader
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -31,7 +29,7 @@ def vectors(name: str) -> Any:  # JSON has no type of its own
     return json.loads((FOLDER / name).read_text())
 
 
-ENVELOPES, TABLES = vectors("envelopes.json"), vectors("tables.json")
+ENVELOPES = vectors("envelopes.json")
 
 
 def title(vector: dict[str, Any]) -> str:
@@ -51,17 +49,6 @@ def parse(vector: dict[str, str], survey: Survey) -> list[Envelope]:
 
 def parse_json(vector: dict[str, str]) -> list[NamedReports]:
     return parse_json_envelopes(vector["json"].encode())
-
-
-@pytest.mark.parametrize("vector", TABLES["bad"], ids=title)
-def test_a_table_is_taken_from_its_document_only_if_all_of_it_is_proved(
-    vector: dict[str, Any],
-) -> None:
-    taken = parse_question(Reader("question", TABLES["good"]))
-    assert question_document(taken) == TABLES["good"]
-    with pytest.raises(InvalidSurvey) as caught:
-        parse_question(Reader("question", vector["question"]))
-    assert caught.value.key == "question.integers"
 
 
 @pytest.mark.parametrize("vector", ENVELOPES["good"], ids=title)

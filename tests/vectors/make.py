@@ -1,8 +1,7 @@
 """Add vectors for the mechanisms of the table that have none: python -m tests.vectors.make
 
 What is there stays as it is: vectors are a promise to other implementations. Look at what was
-added, and check some of it by hand, before you keep it. First come the examples of tables that have
-no formula, at each ε at which `certify` proves them.
+added, and check some of it by hand, before you keep it.
 """
 
 import json
@@ -33,6 +32,7 @@ def main() -> None:
 
 
 def add_examples(path: Path) -> None:
+    """Of tables that have no formula, at each ε at which `certify` proves them."""
     examples = json.loads(path.read_text()) if path.exists() else {}
     for epsilon in EPSILONS:
         for steps in OptimalTable.proved_sizes:
