@@ -18,6 +18,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=int, default=8000, help="0: any free port (default: %(default)s)"
     )
+    parser.add_argument(
+        "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
@@ -32,7 +35,7 @@ def run(chosen: Namespace) -> int:
         else:
             print(_greeting(data, url, token), flush=True)
 
-    serve(data, chosen.host, chosen.port, ready)
+    serve(data, chosen.host, chosen.port, ready, trust_clock=chosen.trust_clock)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0

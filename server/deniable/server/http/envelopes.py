@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from deniable.server.http.auth import bearer_role
 from deniable.server.http.context import parts
+from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.writer import Unavailable
@@ -62,6 +63,7 @@ class Handled:
 
 
 blueprint = Blueprint("envelopes", __name__)
+blueprint.after_request(open_to_pages)
 
 
 @blueprint.post("/v1/envelopes")
@@ -69,6 +71,8 @@ def receive() -> Response:
     most = _most_reports()
     envelopes = _envelopes()
     here = parts()
+    if here.writer.doubt():
+        raise HttpError(503, "the server's clock is in doubt; send the same body again later")
     now = here.clock.now()
     handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
     _count(handled)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from deniable.server.http.auth import new_token
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
+from deniable.server.process.seldom import Seldom
 from deniable.server.process.worker import load
-from deniable.server.store import create_folder, create_store
+from deniable.server.store import create_folder, create_store, migrate
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -31,9 +32,11 @@ PAUSE_SECONDS = 0.05
 # To standard error: standard output is for the address. Nothing here logs a request.
 LOGGING = {
     "formatters": {"line": {"format": "deniable serve: %(levelname)s: %(message)s"}},
+    "filters": {"seldom": {"()": Seldom}},
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
+            "filters": ["seldom"],
             "stream": "ext://sys.stderr",
             "formatter": "line",
         }
@@ -48,13 +51,26 @@ Load = Callable[[Path, int], "WSGIApplication"]
 Ready = Callable[[str, "str | None"], None]  # the address, and the first start's token
 
 
-def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
+def serve(
+    data: Path,
+    host: str,
+    port: int,
+    ready: Ready,
+    *,
+    trust_clock: bool = False,
+    loader: Load = load,
+) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
-    os.close(take_lock(data))  # a former server of it is gone, and so is its hold on the port
+    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    migrate(data)
+    os.close(lock)
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)
+        if trust_clock:
+            with create_store(data) as store:
+                store.keep_day(datetime.now(UTC).date())
         announce = threading.Thread(
             target=_announce,
             args=(host, chosen, partial(ready, _url(host, chosen), token)),
