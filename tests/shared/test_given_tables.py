@@ -1,6 +1,7 @@
 """A table that comes with its document: whoever reads it proves it first, and takes no other."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,20 @@ def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
             assert "not private" in refusal(document).problem
 
 
-@pytest.mark.parametrize("text", ["", "+1", "01", "-0", "1.0", "1e3", " 1", "٣", "9" * 31, 1, None])
-def test_an_integer_is_written_in_one_way(text: object) -> None:
+@pytest.mark.parametrize("way", ["+{}", "0{}", "{}.0", "{}e0", " {}", "{}\n", "", "9" * 31])
+def test_an_integer_is_written_in_one_way(way: str) -> None:
+    """The same number, where it can be: what is wrong is how it is written."""
+
     def plant(question: dict[str, Any]) -> None:
-        question["integers"][3] = text
+        question["integers"][3] = way.format(question["integers"][3])
+
+    refusal(changed(plant))
+
+
+@pytest.mark.parametrize("read", [int, float, bool, str.split])
+def test_an_integer_is_a_text(read: Callable[[str], object]) -> None:
+    def plant(question: dict[str, Any]) -> None:
+        question["integers"][3] = read(question["integers"][3])
 
     assert refusal(changed(plant)).key == "question[1].integers"
 
