@@ -31,6 +31,7 @@ SHORT = (
     "written",
     "surveys",
     "population",
+    "tables",
 )
 LONG = ("coverage", "mutate", "ask_one")
 

@@ -86,7 +86,8 @@ def measurements() -> Iterator[Measurement]:
 
 def questions() -> Iterator[tuple[str, Question]]:
     for name, kind in mechanisms().items():
-        for size in OPTIONS.get(name, (64 if 64 in kind.sizes else kind.sizes[0],)):
+        sizes = kind.proved_sizes if kind.given else kind.sizes
+        for size in OPTIONS.get(name, (64 if 64 in sizes else sizes[0],)):
             made: Any = kind(EPSILON, size)
             match kind.kind:
                 case "bit":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.client.scripted import (
     document,
 )
 from tests.eventually import PATIENCE
+from tests.given_table import Integers, honest, one_unit_to_the_truth, planted
 
 # Statuses
 
@@ -154,6 +156,17 @@ def test_probabilities_that_do_not_match_epsilon_are_refused(
     outcome = client_of().answer("app-health", crashed=True)
     assert outcome.status == "refused"
     assert "probabilities" in outcome.detail
+
+
+@pytest.mark.parametrize("change", [None, one_unit_to_the_truth])
+def test_a_table_that_stands_in_its_survey_is_proved_before_it_is_answered(
+    script: Script, client_of: MakeClient, change: Callable[[Integers], Integers] | None
+) -> None:
+    """One of 2^64 rolls moved toward the truth, signed by a trusted key: nothing is answered."""
+    script.publish(planted(change) if change else honest())
+    outcome = client_of().answer("app-health", minutes=34)
+    assert outcome.status == ("refused" if change else "queued")
+    assert ("not private" in outcome.detail) == (change is not None)
 
 
 def test_a_pin_shuts_out_other_surveys(script: Script, client_of: MakeClient) -> None:

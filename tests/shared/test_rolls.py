@@ -20,10 +20,14 @@ from deniable.shared.privacy.mechanisms.subset_selection import FINE
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
-EPSILON = Epsilon("1.5")
+EPSILON, ONE_EPSILON = Epsilon("1.5"), Epsilon("1")
 TABLES_AT_ALL_SIZES = [
-    table(EPSILON, size) for table in TABLES for size in {table.sizes[0], min(9, table.sizes[-1])}
+    table(EPSILON, size)
+    for table in TABLES
+    if not table.given
+    for size in {table.sizes[0], min(9, table.sizes[-1])}
 ]
+TABLES_AT_ALL_SIZES += [table(ONE_EPSILON, *table.proved_sizes) for table in TABLES if table.given]
 
 
 def reported(mechanism: Mechanism, answer: object, roll: int) -> int:

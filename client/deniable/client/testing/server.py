@@ -58,6 +58,8 @@ class FakeServer:
         return public_hex(self._key)
 
     def publish(self, source: Source) -> Survey:
+        """A survey as people write it, or a published document. A number that names no mechanism
+        gets the best that has a formula: an optimal table is made by `deniable survey publish`."""
         text = source if isinstance(source, bytes) else Path(source).read_bytes()
         survey = parse_document(text) if text[:1] == b"{" else parse_toml(text.decode())
         document = render_document(survey)

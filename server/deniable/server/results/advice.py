@@ -139,7 +139,7 @@ def _less_leverage(question: Question) -> str:
     others = [
         other(question.epsilon, mine.size)
         for other in mechanisms(question.kind).values()
-        if mine.size in other.sizes
+        if mine.size in other.sizes and not other.given
     ]
     least = min(others, key=lambda other: other.leverage)
     if least.leverage < mine.leverage:

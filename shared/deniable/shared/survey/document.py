@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -181,12 +181,14 @@ class Survey:
         )
 
 
-def parse_toml(text: str) -> Survey:
-    """A survey as people write it."""
+def parse_toml(
+    text: str, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda table: table
+) -> Survey:
+    """A survey as people write it; `complete` may fill in what was left out."""
     import tomllib
 
     try:
-        return _parse(tomllib.loads(text))
+        return _parse(complete(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:
         raise InvalidSurvey("survey file", f"is not TOML: {error}") from None
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
@@ -46,6 +47,11 @@ class NumberTable(Mechanism):
         self.size = self.steps = steps
         self.answers = steps + 1
         self.encoding = WholeNumber(symbols or self.answers)
+
+    @classmethod
+    def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
+        """As a document has it; ValueError if it cannot."""
+        return cls(epsilon, steps)
 
     @property
     @abstractmethod

@@ -11,11 +11,12 @@ from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms, number_table, sizes
+from deniable.shared.privacy.mechanisms import TABLES, mechanisms, number_table, sizes
 from deniable.shared.privacy.shapes.number_table import NumberTable, Position
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
+MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
 LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
 FINER_BITS = 181  # of a float's 53, all count that are not below a 2^-128th of the range
 FAR = 2**60  # ranges that are added: a whole number has the same length whatever the answer is
@@ -40,7 +41,7 @@ class Number(BaseQuestion):
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
         mechanism = mechanism_name(reader, "number")
         low, high = _bounds(reader)
-        return cls(name, number_table(epsilon, _grid(reader, mechanism), mechanism), low, high)
+        return cls(name, _table(reader, epsilon, mechanism), low, high)
 
     def fields(self) -> dict[str, Any]:
         grid = {"grid": self.mechanism.steps} if self.mechanism.takes_grid() else {}
@@ -144,6 +145,23 @@ def _bounds(reader: Reader) -> tuple[int | float, int | float]:
             f"{reader.path}.high", f"must be above low, got low {low} and high {high}"
         )
     return low, high
+
+
+def _table(reader: Reader, epsilon: Epsilon, mechanism: str | None) -> NumberTable:
+    grid = _grid(reader, mechanism)
+    named = next((each for each in TABLES if each.name == mechanism), None)
+    if named is None or not named.given:
+        return number_table(epsilon, grid, mechanism)
+    if grid is None or grid not in named.sizes:
+        least, most, step = named.sizes[0], named.sizes[-1], named.sizes.step
+        raise InvalidSurvey(
+            f"{reader.path}.grid", f"of {mechanism} is from {least} to {most} in steps of {step}"
+        )
+    integers = reader.integers("integers", MADE_WHEN_PUBLISHED)
+    try:
+        return named.read(epsilon, grid, integers)
+    except ValueError as error:
+        raise InvalidSurvey(f"{reader.path}.integers", str(error)) from None
 
 
 def _grid(reader: Reader, mechanism: str | None) -> int | None:
