@@ -51,10 +51,11 @@ class Person:
             return None
 
     def consent(self, given: bool) -> bool:
-        """Remember that the person agrees, or withdraw. Returns whether it is on disk.
+        """Remember that the person agrees, or refuses. Returns whether it is on disk.
 
-        Until consent is given, nothing is stored, fetched or sent. Withdrawing deletes what was not
-        sent yet; even if the disk fails, this object makes and sends no further report. Ask while
+        Until consent is given, nothing is fetched or sent, and nothing is stored but a refusal:
+        else whoever refused would be asked again and again. Withdrawing deletes what was not sent
+        yet; even if the disk fails, this object makes and sends no further report. Ask while
         `consented` is None: consent that is given at each start overrides a withdrawal.
         """
         if not isinstance(given, bool):
@@ -62,11 +63,8 @@ class Person:
         self._consent.unkept = ""
         if not given:
             self._withdraw()
-        if not given and not self._state.begun:
-            self._consents.unwritten.discard(self._consent.identity)
-            return True
         try:
-            with self._state.transaction(create=given) as db:
+            with self._state.transaction(create=True) as db:
                 person = self._consent.identity.person(db)
                 write_consent(db, person, given)
                 if not given:

@@ -64,7 +64,7 @@ export class Client {
       if (given && (this.#withdrawn || !before?.given)) {
         await this.#storage.put("consent", { given, id: hex(random(16)) });
       }
-      if (!given && before) await this.#storage.put("consent", { given });
+      if (!given) await this.#storage.put("consent", { given });
       if (given) globalThis.navigator?.storage?.persist?.().catch(() => {});
       this.#withdrawn = !given;
       if (!given) await this.#outbox.waiting(); // deletes them
