@@ -13,7 +13,7 @@ from typing import Any
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from tests.vectors import ask_one
+from tests.vectors import ask_one, latched
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
@@ -25,6 +25,7 @@ def main() -> None:
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
     ask_one.make(FOLDER)
+    latched.make(FOLDER)
 
 
 def add(path: Path, make: Any) -> None:  # Any: a function to JSON

@@ -192,7 +192,7 @@ class State(ForkAware):
             schema.create(db)
             db.execute("COMMIT")  # before there is a marker: an empty database beside one is a loss
             db.execute("BEGIN IMMEDIATE")
-        elif version in (1, 2) and _pragma(db, "application_id") == schema.APPLICATION:
+        elif version in (1, 2, 3) and _pragma(db, "application_id") == schema.APPLICATION:
             schema.migrate(db, version)
         elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
