@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
+from deniable.client.describing import Description
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.sent import as_json, as_text, read_summary
 from deniable.client.state import outbox
@@ -477,11 +478,15 @@ def test_a_kept_report_that_is_none_any_more_is_not_sent(
 
 
 def test_a_person_is_told_of_it_and_of_what_it_costs(script: Script, client_of: MakeClient) -> None:
-    script.publish(document(repeat_rounds=3))
-    client = client_of()
-    client.prefetch()
-    told = client.describe("app-health")
-    assert told.repeat_rounds == 3  # type: ignore[union-attr] # a Description
-    assert (told.epsilon_per_round, told.epsilon) == ("1.5", "1.5")  # type: ignore[union-attr] # the same
-    assert "3 rounds together use ε 1.5 of the 6" in told.text  # type: ignore[union-attr] # the same
-    assert "kept on the device and sent again" in told.text  # type: ignore[union-attr] # the same
+    """Of five rounds, three and two share a report; the app's cap allows one of the two."""
+    script.publish(document(closes="2027-04-30", repeat_rounds=3))
+    for cap, uses in (("6", "3."), ("2", "1.5, and then this app answers no more: 3 of 5 rounds.")):
+        client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=cap))
+        client.prefetch()
+        told = client.describe("app-health")
+        assert isinstance(told, Description)
+        assert (told.rounds, told.repeat_rounds) == (5, 3)
+        assert (told.epsilon_per_round, told.epsilon) == ("1.5", "3")
+        assert f"3 rounds together use ε 1.5 of the {cap} that this app ever spends" in told.text
+        assert f"all of it at most ε {uses}" in told.text
+        assert "kept on the device and sent again" in told.text

@@ -359,9 +359,13 @@ def dump(folder: Path) -> list[str]:
 
 
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """With their columns, and the indexes."""
     db = sqlite3.connect(folder / DATABASE)
     try:
-        return {t: db.execute(f"PRAGMA table_info({t})").fetchall() for t in rows_by_table(folder)}
+        named = "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
+        columns = {t: db.execute(f"PRAGMA table_info({t})") for t in rows_by_table(folder)}
+        found = {**columns, "indexes": db.execute(named)}
+        return {name: rows.fetchall() for name, rows in found.items()}
     finally:
         db.close()
 
