@@ -75,10 +75,12 @@ def document(
     questions: str = QUESTIONS,
     *,
     asks_one: bool = False,
+    repeat_rounds: int = 1,
 ) -> bytes:
     head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
     ask = "ask = 1\n" if asks_one else ""
-    return render_document(parse_toml(head + ask + questions))
+    repeat = f'repeat = "latched"\nrepeat_rounds = {repeat_rounds}\n' if repeat_rounds > 1 else ""
+    return render_document(parse_toml(head + ask + repeat + questions))
 
 
 def bit(name: str, epsilon: str) -> str:

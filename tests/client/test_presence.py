@@ -36,7 +36,7 @@ from tests.client.scripted import (
 )
 
 KINDS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
-COUNTED = ("charges", "outbox", "history", "survey_keys")
+COUNTED = ("charges", "outbox", "history", "survey_keys", "kept_reports")
 
 
 class Raising:
@@ -117,6 +117,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
         tuple(len(value) if isinstance(value, bytes) else in_a_minute(value) for value in row)
         for row in tables["outbox"]
     ]
+    tables["kept_reports"] = [(*row[:5], len(row[5]), row[6]) for row in tables["kept_reports"]]
     tables["history"] = [
         tuple(value for value in row if not (isinstance(value, str) and value.startswith("[{")))
         for row in tables["history"]
@@ -157,6 +158,19 @@ def test_any_question_drawn_leaves_the_same_transcript_too(
     values: dict[str, object], first: int
 ) -> None:
     assert transcript(values, ONE, first) == ASKED_ONE
+
+
+LATCHED = document(repeat_rounds=3)
+KEPT = transcript(ANSWERS, LATCHED)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
+def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
+    values: dict[str, object],
+) -> None:
+    """Of the first answer; no other one is looked at (test_latched.py)."""
+    assert transcript(values, LATCHED) == KEPT
 
 
 @pytest.mark.parametrize("question", range(len(KINDS)))

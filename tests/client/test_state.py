@@ -19,6 +19,7 @@ from deniable.client.sent import read_summary
 from deniable.client.state import schema
 from deniable.client.state.connection import DATABASE, MARKER, State
 from deniable.client.state.marker import Marker
+from deniable.client.state.people import KEY_BYTES
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
@@ -236,7 +237,7 @@ def test_a_database_older_than_its_charges_means_no_report(
         "DELETE FROM ledgers",
         "UPDATE survey_keys SET key = 'x'",
         "UPDATE survey_keys SET key = x'00'",
-        "PRAGMA user_version = 4",
+        "PRAGMA user_version = 5",
         "PRAGMA application_id = 1",
     ],
 )
@@ -248,7 +249,7 @@ def test_a_ledger_changed_from_outside_means_no_report(
 
 
 def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> None:
-    change_database(used, "PRAGMA user_version = 4")
+    change_database(used, "PRAGMA user_version = 5")
     outcome = client_of(policy=POLICY).answer("app-health", crashed=True)
     assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
 
@@ -273,6 +274,7 @@ def test_a_state_that_an_earlier_release_left_goes_on(
 STEPS = (
     *((1, "FROM_1_TO_2", step) for step in range(len(schema.FROM_1_TO_2) + 1)),
     *((v, "FROM_2_TO_3", step) for v in (1, 2) for step in range(len(schema.FROM_2_TO_3) + 1)),
+    *((v, "FROM_3_TO_4", n) for v in (1, 2, 3) for n in range(len(schema.FROM_3_TO_4) + 1)),
 )
 
 
@@ -287,8 +289,7 @@ def test_a_migration_is_done_wholly_or_not_at_all(
 ) -> None:
     """Cut short at any step, the old state is as it was, and the next start migrates it."""
     folder, _ = left_by_version_1(tmp_path)
-    if version == 2:
-        make_version_2(folder)
+    make_version(version, folder)
     before = dump(folder)
     with monkeypatch.context() as patch:
         patch.setattr(schema, migration, (*getattr(schema, migration)[:step], "no SQL"))
@@ -313,12 +314,16 @@ def left_by_version_1(tmp_path: Path) -> tuple[Path, list[bytes]]:
     return folder, waiting
 
 
-def make_version_2(folder: Path) -> None:
-    """Of a state of version 1, as the release with that schema did."""
+def make_version(version: int, folder: Path) -> None:
+    """Of a state of version 1, as the releases with those schemas did."""
     db = sqlite3.connect(folder / DATABASE)
     with db:
-        for statement in schema.FROM_1_TO_2:
+        for statement in schema.FROM_1_TO_2 if version > 1 else ():
             db.execute(statement)
+        for statement in schema.FROM_2_TO_3 if version > 2 else ():
+            db.execute(statement)
+        if version > 2:
+            db.execute("INSERT INTO people_key VALUES (?)", (os.urandom(KEY_BYTES),))
     db.close()
 
 
@@ -328,7 +333,7 @@ def test_a_ledger_that_was_changed_before_its_migration_means_no_report(
     client_of: MakeClient, tmp_path: Path, clock: Clock, change: str, number: int
 ) -> None:
     folder, _ = left_by_version_1(tmp_path)
-    make_version_2(folder)
+    make_version(2, folder)
     change_database(folder, f"UPDATE charges SET {change} WHERE number = {number}")
     clock.now += timedelta(days=1)
     assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
@@ -354,9 +359,13 @@ def dump(folder: Path) -> list[str]:
 
 
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """With their columns, and the indexes."""
     db = sqlite3.connect(folder / DATABASE)
     try:
-        return {t: db.execute(f"PRAGMA table_info({t})").fetchall() for t in rows_by_table(folder)}
+        named = "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
+        columns = {t: db.execute(f"PRAGMA table_info({t})") for t in rows_by_table(folder)}
+        found = {**columns, "indexes": db.execute(named)}
+        return {name: rows.fetchall() for name, rows in found.items()}
     finally:
         db.close()
 
@@ -368,8 +377,10 @@ def test_every_table_is_emptied_or_says_why_it_is_kept(
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
+    script.publish(document("latched", questions=bit("crashed", "0.5"), repeat_rounds=2))
     client = client_of(policy=POLICY)
-    assert client.answer("app-health", crashed=True).status == "queued"
+    for name in ("app-health", "latched"):
+        assert client.answer(name, crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
     before = rows_by_table(tmp_path / "state")
     assert set(before) == {table.name for table in schema.TABLES}

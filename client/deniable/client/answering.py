@@ -3,6 +3,9 @@
 The ledger is charged on disk before any noise is drawn: a crash in between wastes budget, and never
 spends it twice (state/ledger.py says why). The charge is the one thing that an answer waits for the
 disk with. The answers are held by the caller and by this call, and nowhere else.
+
+Where a survey latches reports, only the first answer in a span of rounds is charged and randomized.
+The others send what is kept of it, and their values are not looked at (state/kept_reports.py).
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from deniable.client.consent import NOT_GIVEN, Consent, overruled
 from deniable.client.net.surveys import Found, Obstacle, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
-from deniable.client.state import Transaction, outbox, sending
+from deniable.client.state import Transaction, kept_reports, outbox, sending
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, reported
-from deniable.client.state.ledger import is_charged, read_ledger, write_charge
+from deniable.client.state.kept_reports import KeptReport
+from deniable.client.state.ledger import count_charges, is_charged, read_ledger, write_charge
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
 
@@ -30,13 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Paid:
-    """A round of a survey that is charged to a person, and for which noise may be drawn once."""
+    """A round of a survey that is charged to a person, and for which noise may be drawn once, or
+    was drawn before."""
 
     id: str
     survey: Survey
     round: int
     key: bytes = field(repr=False)  # the person's, of this survey
     charges: int  # of all people, with this one
+    repeats: int | None  # the earlier round whose report is sent again, and nothing drawn
+    kept: Report | None = field(repr=False)  # that report
 
 
 class Answering:
@@ -54,13 +61,14 @@ class Answering:
         self._now, self._draw = now, draw
 
     def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
-        """Until the noise is drawn, nothing here depends on a value."""
+        """Until the noise is drawn, nothing here depends on a value; where it was drawn in an
+        earlier round, nothing at all."""
         today = self._now().astimezone(UTC).date()
         paid = self._paid(consent, wanted, today, partial(self._obstacle, frozenset(answers)))
         if isinstance(paid, Outcome):
             return paid
         self._state.marker.note(paid.charges)
-        report = paid.survey.report(answers, self._draw)
+        report = paid.kept or paid.survey.report(answers, self._draw)
         return self._queue(consent, paid, today, report)
 
     def _paid(
@@ -105,22 +113,28 @@ class Answering:
         too, but then the draw would decide whether a cap still allows a report, and a call that was
         refused could be repeated until the draw suits. So the charge is the same for every install,
         answer and draw, and a crash after it loses the round and never repeats it.
+
+        A span of rounds that share a report is charged as its first round.
         """
         survey, person = found.survey, consent.identity.person(db)
         costs, total, round_ = survey.costs, survey.round_billionths, survey.round_of(today)
+        span, again = survey.span_of(round_), None
         if not consent.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
         ledger = read_ledger(db, person)
-        for id_ in (found.id, *found.same):
+        for id_ in found.same:
             if is_charged(db, person, id_, round_):
-                detail = f"survey {survey.name!r} was already answered in round {round_}"
-                also = "" if id_ == found.id else f", under the id {id_}"
-                return Outcome("already-answered", detail + also, found.id, round_)
-        if obstacle := ledger.obstacle(costs, total, self._policy):
-            return Outcome("budget-spent", obstacle, found.id, round_)
-        charges = write_charge(db, person, ledger, found.id, round_, costs, total)
+                detail = f"{_already(survey, round_)}, under the id {id_}"
+                return Outcome("already-answered", detail, found.id, round_)
+        if not is_charged(db, person, found.id, span[0]):
+            if obstacle := ledger.obstacle(costs, total, self._policy):
+                return Outcome("budget-spent", obstacle, found.id, round_)
+            write_charge(db, person, ledger, found.id, span[0], costs, total)
+        elif (again := kept_reports.use(db, person, found.id, span, round_)) is None:
+            return Outcome("already-answered", _already(survey, round_), found.id, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
-        return Paid(found.id, survey, round_, key, charges)
+        repeats, kept = (again.drawn_in, _decoded(survey, again)) if again else (None, None)
+        return Paid(found.id, survey, round_, key, count_charges(db), repeats, kept)
 
     def _queue(self, consent: Consent, paid: Paid, today: date, report: Report) -> Outcome:
         from deniable.shared.envelope import Envelope, encode_report, envelope_id
@@ -128,14 +142,17 @@ class Answering:
         survey, round_ = paid.survey, paid.round
         payload = encode_report(survey, report.symbols)
         envelope = Envelope(paid.id, round_, envelope_id(paid.key, paid.id, round_), 1, payload)
-        said = reported(survey.questions, report.symbols, survey.drawn_from)
+        said = reported(survey.questions, report.symbols, survey.drawn_from, paid.repeats)
         entry = HistoryEntry(paid.id, survey.name, round_, today.isoformat(), said)
         with self._state.transaction(durable=False) as db:
             if not consent.is_given(db):  # withdrawn meanwhile: the report is forgotten
                 return Outcome("no-consent", NOT_GIVEN, paid.id, round_)
+            person = consent.identity.person(db)
+            if survey.repeats and not paid.kept:
+                kept_reports.keep(db, person, survey, envelope)
             outbox.put(
                 db,
-                consent.identity.person(db),
+                person,
                 envelope,
                 survey.taken_until(round_),
                 entry,
@@ -144,3 +161,21 @@ class Answering:
             )
         detail = "a report is on disk and will be sent"
         return Outcome("queued", detail, paid.id, round_, report.unfit)
+
+
+def _already(survey: Survey, round_: int) -> str:
+    span, detail = survey.span_of(round_), f"survey {survey.name!r} was already answered in round"
+    if not survey.repeats:
+        return f"{detail} {round_}"
+    return (
+        f"{detail} {round_}, or the one report of rounds {span[0]} to {span[-1]} is kept no more: "
+        "no other is drawn for them"
+    )
+
+
+def _decoded(survey: Survey, kept: KeptReport) -> Report:
+    """ValueError if it is none."""
+    from deniable.shared.envelope import decode_report
+    from deniable.shared.survey.document import Report
+
+    return Report(decode_report(survey, kept.payload), ())

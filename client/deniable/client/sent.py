@@ -99,6 +99,9 @@ def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
     delivery = DELIVERIES.get(entry.delivery) or escaped(entry.delivery)
     reason = f" ({escaped(entry.detail)})" if entry.detail else ""
     yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
+    repeats = next((part.repeats for part in entry.symbols), None)
+    if repeats is not None:
+        yield f"    the same report as in round {repeats}, at no further ε:"
     for part in entry.symbols:
         drawn = f" (was asked 1 of {part.drawn_from} questions)" if part.drawn_from > 1 else ""
         yield escaped(

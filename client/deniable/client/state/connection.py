@@ -153,7 +153,8 @@ class State(ForkAware):
             self._make_file()
         try:
             db = self._connect()
-            lax = not durable and self._opened is not None
+            begun = charges is not None  # else the schema is on disk before there is a marker
+            lax = not durable and begun and self._opened is not None
             db.execute(f"PRAGMA synchronous = {'NORMAL' if lax else 'FULL'}")
             self._prepare(db, charges)
         except BaseException:
@@ -204,7 +205,7 @@ class State(ForkAware):
             schema.create(db)
             db.execute("COMMIT")  # before there is a marker: an empty database beside one is a loss
             db.execute("BEGIN IMMEDIATE")
-        elif version in (1, 2) and _pragma(db, "application_id") == schema.APPLICATION:
+        elif version in (1, 2, 3) and _pragma(db, "application_id") == schema.APPLICATION:
             schema.migrate(db, version)
         elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(

@@ -30,6 +30,7 @@ class ReportedSymbol:
     says: str
     odds: str
     drawn_from: int = 1  # so many questions, of which only this one was asked
+    repeats: int | None = None  # the round whose report is sent again
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,26 @@ class HistoryEntry:
 
 
 def reported(
-    questions: Iterable[Question], symbols: Iterable[int | None], drawn_from: int = 1
+    questions: Iterable[Question],
+    symbols: Iterable[int | None],
+    drawn_from: int = 1,
+    repeats: int | None = None,
 ) -> tuple[ReportedSymbol, ...]:
     """What a report says, question by question, and how far that can be believed."""
     pairs = zip(questions, symbols, strict=True)
     return tuple(
-        _reported(question, symbol, drawn_from) for question, symbol in pairs if symbol is not None
+        _reported(question, symbol, drawn_from, repeats)
+        for question, symbol in pairs
+        if symbol is not None
     )
 
 
-def _reported(question: Question, symbol: int, drawn_from: int) -> ReportedSymbol:
+def _reported(
+    question: Question, symbol: int, drawn_from: int, repeats: int | None
+) -> ReportedSymbol:
     text, odds = question.describe(symbol), question.mechanism.explain(symbol)
     says = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-    return ReportedSymbol(question.name, str(question.epsilon), says, odds, drawn_from)
+    return ReportedSymbol(question.name, str(question.epsilon), says, odds, drawn_from, repeats)
 
 
 def add(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:

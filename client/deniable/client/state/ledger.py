@@ -1,9 +1,10 @@
 """The ledger: what each person has spent, charged before any noise is drawn.
 
 Each person, survey and round is one row, written once, with what each question cost, and the whole
-where that is not the sum of them: it stands under TOTAL. Totals are sums over the rows, in whole
-billionths of ε, so no total can drift from what was charged. Every row
-carries a seal, a hash over itself and the seal before it in that person's ledger; the first one
+where that is not the sum of them: it stands under TOTAL. Rounds that share one latched report are
+one row, under the number of the first; why they have one noise is said in kept_reports.py. Totals
+are sums over the rows, in whole billionths of ε, so no total can drift from what was charged. Every
+row carries a seal, a hash over itself and the seal before it in that person's ledger; the first one
 covers the person. How many rows there are, and the last seal, stand beside them. So a row that was
 changed, lost from the middle or the end, reordered or repeated makes the ledger unreadable, and
 an unreadable ledger means no report.

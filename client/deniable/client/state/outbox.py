@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.state import Transaction, history
+from deniable.client.state import Transaction, history, kept_reports
 from deniable.client.state.history import Delivery, HistoryEntry
 from deniable.client.state.people import OWN
 from deniable.client.state.settings import read_setting, write_setting
@@ -116,8 +116,9 @@ def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> 
 
 def delete_expired(db: Transaction, now: datetime) -> None:
     """Give up what no server takes any more, as the grace of its round is over, and destroy the
-    keys that have passed their time; in the database they are overwritten."""
+    keys and kept reports that have passed their time; in the database they are overwritten."""
     second = int(now.timestamp())
+    kept_reports.delete_expired(db, second)
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
     if db.execute("DELETE FROM survey_keys WHERE until <= ?", (second,)).rowcount or late:
@@ -125,7 +126,8 @@ def delete_expired(db: Transaction, now: datetime) -> None:
 
 
 def withdraw_all(db: Transaction, person: bytes) -> None:
-    """Delete what a person has not sent yet."""
+    """Delete what a person has not sent yet, and what would be sent again."""
+    kept_reports.delete_theirs(db, person)
     theirs = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
     _remove(db, [number for (number,) in theirs], "withdrawn", "")
     db.erased = True

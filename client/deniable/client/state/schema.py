@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from deniable.client.state import Transaction
 from deniable.client.state.people import KEY_BYTES, OWN
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x444E424C  # "DNBL": tells our file from any other SQLite file
 
 
@@ -42,7 +42,8 @@ TABLES = (
         "key BLOB NOT NULL",
         kept="without it nobody's ledger would be found again, and every budget would be refilled",
     ),
-    # The ledgers. One row for each person, survey and round that was paid for, never deleted.
+    # The ledgers. One row for each person, survey and round that was paid for, never deleted; of
+    # rounds that share a report it is the first.
     # costs: {question: billionths of ε}; seal: a hash over this row and the person's seal before.
     # Numbers count the charges of all people, without a gap.
     Table(
@@ -78,6 +79,21 @@ TABLES = (
         key BLOB NOT NULL,
         until INTEGER NOT NULL,
         PRIMARY KEY (person, survey)""",
+        personal=True,
+    ),
+    # The report of each span of rounds that share one, by the span's first round, until the span
+    # is over: the round it was drawn in, the last that it was used for, and its bytes on the wire.
+    Table(
+        "kept_reports",
+        """
+        person BLOB NOT NULL,
+        survey TEXT NOT NULL,
+        first INTEGER NOT NULL,
+        drawn INTEGER NOT NULL,
+        used INTEGER NOT NULL,
+        payload BLOB NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (person, survey, first)""",
         personal=True,
     ),
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
@@ -137,12 +153,13 @@ TABLES = (
 )
 
 # So that what is done in every transaction costs the same among many people.
-INDEXES = (
+INDEXES_OF_3 = (
     "CREATE INDEX survey_keys_until ON survey_keys (until)",
     "CREATE INDEX outbox_until ON outbox (until)",
     "CREATE INDEX outbox_due ON outbox (due)",
     "CREATE INDEX history_person ON history (person, number)",
 )
+INDEXES = ("CREATE INDEX kept_reports_until ON kept_reports (until)", *INDEXES_OF_3)
 
 
 def _creation(name: str) -> str:
@@ -193,9 +210,11 @@ FROM_2_TO_3 = (
     _creation("ledgers"),
     "INSERT INTO ledgers SELECT x'', number, seal FROM charges ORDER BY number DESC LIMIT 1",
     _creation("people_key"),
-    *INDEXES,
+    *INDEXES_OF_3,
     "PRAGMA user_version = 3",
 )
+
+FROM_3_TO_4 = (_creation("kept_reports"), INDEXES[0], "PRAGMA user_version = 4")
 
 
 def create(db: Transaction) -> None:
@@ -210,9 +229,11 @@ def create(db: Transaction) -> None:
 
 def migrate(db: Transaction, version: int) -> None:
     """From an earlier version, in the transaction under way: wholly, or not at all."""
-    for statement in (*(FROM_1_TO_2 if version == 1 else ()), *FROM_2_TO_3):
-        db.execute(statement)
-    _make_key(db)
+    for before, statements in ((1, FROM_1_TO_2), (2, FROM_2_TO_3), (3, FROM_3_TO_4)):
+        for statement in statements if version <= before else ():
+            db.execute(statement)
+    if version < 3:
+        _make_key(db)
 
 
 def erase(db: Transaction, person: bytes) -> None:

@@ -55,7 +55,8 @@ def run(chosen: Namespace) -> int:
 def lines(results: Results) -> Iterator[str]:
     """The whole answer as a person reads it."""
     yield f"{results.name}: {results.title}"
-    yield f"{results.survey}, {results.state}, ε {results.epsilon} a round"
+    each = f"for {results.repeat_rounds} rounds" if results.repeat_rounds else "a round"
+    yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
     if not results.rounds:
         yield "\nNo round has begun yet, so there is nothing to show."
     for period in results.rounds:
@@ -68,6 +69,9 @@ def lines(results: Results) -> Iterator[str]:
     if results.ask:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
         yield "what those say who were asked a question is about all who reported."
+    if results.repeat_rounds:
+        yield f"Each install sends one report for {results.repeat_rounds} rounds at a time: such"
+        yield "rounds share their noise and are not independent; a change shows in the next ones."
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:

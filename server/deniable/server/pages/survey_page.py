@@ -24,6 +24,7 @@ from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import repeated
 
 MOST_ROWS = 200  # of a table on a page; the CSV has all
 MOST_ROUNDS = 12  # in the row of links; the others are behind it
@@ -92,6 +93,7 @@ class SurveyPage:
     published: PublishedSurvey
     state: State
     promises: tuple[str, str]
+    repeated: tuple[str, ...]
     period: RoundFacts | None  # the round that is shown
     period_name: str
     warning: str | None  # where reports of that round must be forged
@@ -120,9 +122,10 @@ def survey_page(
         published=published,
         state=state_at(published, now),
         promises=(
-            round_promise(survey.round_billionths),
-            lifetime_promise(survey.round_billionths, survey.rounds),
+            round_promise(survey.round_billionths, survey.repeat_rounds),
+            lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds),
         ),
+        repeated=repeated(survey),
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
         warning=warning(survey, tally, round_fits(survey, tally)),

@@ -48,6 +48,17 @@ ONE_OF = (
     ),
 )
 
+LATCHED = (
+    (
+        "Each install sends one report for {0} rounds at a time: it says what was answered first "
+        "among them, and a change shows in the next {0} at the earliest."
+    ),
+    (
+        "Such rounds share their noise: they are not independent, so neither average them nor "
+        "judge a difference between them by their intervals."
+    ),
+)
+
 
 def survey_results(
     published: PublishedSurvey,
@@ -73,6 +84,7 @@ def survey_results(
         confidence=CONFIDENCE,
         about={question.name: about(question) for question in survey.questions},
         ask=1 if survey.asks_one else UNSET,
+        repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
         notes=notes(survey),
         rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
     )
@@ -119,8 +131,9 @@ def about(question: Question) -> About:
 
 def notes(survey: Survey) -> tuple[str, ...]:
     """How its results are read."""
-    more = ONE_OF if survey.asks_one else ()
-    return NOTES + tuple(note.format(len(survey.questions)) for note in more)
+    one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
+    kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
+    return (*NOTES, *one, *kept)
 
 
 def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
