@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 
 from deniable.shared.cli.verb import Verb
@@ -24,18 +25,16 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
 
-    data: Path = chosen.data
-
-    def ready(url: str, token: str | None) -> None:
-        if chosen.json:
-            print(json.dumps({"url": url, "token": token}), flush=True)
-        else:
-            print(_greeting(data, url, token), flush=True)
-
-    serve(data, chosen.host, chosen.port, ready)
+    ready = partial(_say, chosen.data, chosen.json)
+    serve(chosen.data, chosen.host, chosen.port, ready)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
+
+
+def _say(data: Path, as_json: bool, url: str, token: str | None) -> None:
+    text = json.dumps({"url": url, "token": token}) if as_json else _greeting(data, url, token)
+    print(text, flush=True)
 
 
 def _greeting(data: Path, url: str, token: str | None) -> str:

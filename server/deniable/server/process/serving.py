@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import socket
-import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.http.auth import new_token
+from deniable.server.process.announcing import Announcement, Ready
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
 from deniable.server.process.worker import load
@@ -27,7 +26,6 @@ FIRST_TOKEN = timedelta(days=365)
 BLOCKING_THREADS = 512
 STOP_SECONDS = 10
 HEADER_MILLISECONDS = 10_000
-PAUSE_SECONDS = 0.05
 # To standard error: standard output is for the address. Nothing here logs a request.
 LOGGING = {
     "formatters": {"line": {"format": "deniable serve: %(levelname)s: %(message)s"}},
@@ -44,8 +42,7 @@ LOGGING = {
     },
 }
 
-Load = Callable[[Path, int], "WSGIApplication"]
-Ready = Callable[[str, "str | None"], None]  # the address, and the first start's token
+Load = Callable[[Path, int, Announcement], "WSGIApplication"]
 
 
 def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
@@ -55,13 +52,8 @@ def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)
-        announce = threading.Thread(
-            target=_announce,
-            args=(host, chosen, partial(ready, _url(host, chosen), token)),
-            daemon=True,
-        )
-        announce.start()
-        server(data, host, chosen, loader)
+        announcement = Announcement(host, chosen, token, ready, multiprocessing.Event())
+        server(data, announcement, loader)
 
 
 def first_token(data: Path) -> str | None:
@@ -74,7 +66,8 @@ def first_token(data: Path) -> str | None:
         return token
 
 
-def server(data: Path, host: str, port: int, loader: Load) -> None:
+def server(data: Path, announcement: Announcement, loader: Load) -> None:
+    """No thread is started here: the worker must find every lock free that it inherits."""
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
@@ -82,8 +75,8 @@ def server(data: Path, host: str, port: int, loader: Load) -> None:
 
     granian = Granian(
         target="deniable",
-        address=host,
-        port=port,
+        address=announcement.host,
+        port=announcement.port,
         interface=Interfaces.WSGI,
         workers=1,  # one writer for one SQLite file
         blocking_threads=BLOCKING_THREADS,
@@ -95,28 +88,5 @@ def server(data: Path, host: str, port: int, loader: Load) -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
     )
-    granian.serve(target_loader=partial(loader, data, os.getpid()), wrap_loader=False)
-
-
-def _announce(host: str, port: int, ready: Callable[[], None]) -> None:
-    """Once the worker answers. Plain sockets: this thread holds no lock when the worker forks."""
-    while not _answers(host, port):
-        time.sleep(PAUSE_SECONDS)
-    ready()
-
-
-def _answers(host: str, port: int) -> bool:
-    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # every address is this one too
-    try:
-        with socket.create_connection((target, port), timeout=2) as connection:
-            connection.sendall(
-                b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            )
-            return connection.recv(12) == b"HTTP/1.1 200"
-    except OSError:
-        return False
-
-
-def _url(host: str, port: int) -> str:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    load_it = partial(loader, data, os.getpid(), announcement)
+    granian.serve(target_loader=load_it, wrap_loader=False)

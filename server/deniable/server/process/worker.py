@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from deniable.server.app import create_app
 from deniable.server.intake.writer import Writer
+from deniable.server.process.announcing import Announcement
 from deniable.server.process.lock import take_lock
 from deniable.server.store import open_store
 from deniable.server.surveys.catalogue import Catalogue
@@ -27,7 +28,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(data: Path, parent: int) -> WSGIApplication:
+def load(data: Path, parent: int, announcement: Announcement) -> WSGIApplication:
     """Called in the worker, after the fork: nothing is open before."""
     try:
         take_lock(data)
@@ -40,6 +41,7 @@ def load(data: Path, parent: int) -> WSGIApplication:
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
+    announcement.say_when_it_answers()
     return create_app(store, catalogue, writer).wsgi_app
 
 
