@@ -237,7 +237,7 @@ def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: PublishedSurvey) -> None:
-    here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5))
+    here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5), app=True)
     text = here.client.get("/metrics").text
     for outcome in ("accepted", "duplicates", "late"):
         line = rf'deniable_reports_total{{outcome="{outcome}",survey="{asked.id}"}} 1\.0'

@@ -95,7 +95,7 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
     answers = {
         ("/v1/envelopes", "post"): statuses_of(
             here, upload, None,
-            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1)),
+            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1), app=True),
             upload(app), upload(analyst), upload({"Authorization": "Bearer " + "x" * 43}),
             here.post(b"x"), here.post(b"x", "text/plain"),
             here.post(b"", environ_overrides=long),

@@ -19,6 +19,7 @@ from deniable.server.results.document import Count
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
 from deniable.shared.envelope import (
     CONTENT_TYPE,
+    MOST_ENVELOPES,
     MOST_REPORTS,
     Envelope,
     NamedReports,
@@ -27,8 +28,8 @@ from deniable.shared.envelope import (
 )
 from deniable.shared.errors import InvalidEnvelope
 
-MOST_ENVELOPES = 4_096  # in one body
-FROM_ANYONE = 1  # report in an envelope, without an app token
+FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
+BODY_PROBLEMS = {"too-many": 413, "too-long": 413}  # the statuses of those that are no 400
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
@@ -67,7 +68,7 @@ blueprint = Blueprint("envelopes", __name__)
 @blueprint.post("/v1/envelopes")
 def receive() -> Response:
     most = _most_reports()
-    envelopes = _envelopes()
+    envelopes = _envelopes(MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
     here = parts()
     now = here.clock.now()
     handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
@@ -103,21 +104,17 @@ def _most_reports() -> int:
     return MOST_REPORTS
 
 
-def _envelopes() -> Sequence[Envelope | NamedReports]:
+def _envelopes(most: int) -> Sequence[Envelope | NamedReports]:
     charset = request.mimetype_params.get("charset", "utf-8").lower()
     if request.mimetype not in (CONTENT_TYPE, JSON) or charset != "utf-8":
         raise HttpError(415, f"send {CONTENT_TYPE} or {JSON}")
     body = read_body()
     try:
         parse = parse_json_envelopes if request.mimetype == JSON else parse_envelopes
-        envelopes: Sequence[Envelope | NamedReports] = parse(body)
+        return parse(body, most)
     except InvalidEnvelope as error:
-        raise HttpError(400, f"{error.detail}; nothing was counted", error.code) from None
-    if len(envelopes) > MOST_ENVELOPES:
-        raise HttpError(
-            413, f"a body holds at most {MOST_ENVELOPES} envelopes; nothing was counted"
-        )
-    return envelopes
+        status = BODY_PROBLEMS.get(error.code, 400)
+        raise HttpError(status, f"{error.detail}; nothing was counted", error.code) from None
 
 
 def _receipt(handled: Sequence[Handled]) -> Receipt:

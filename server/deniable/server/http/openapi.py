@@ -16,7 +16,13 @@ from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
 from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
 from deniable.server.results import Results
 from deniable.server.surveys.catalogue import SurveyEntry
-from deniable.shared.envelope import CONTENT_TYPE, MOST_BODY_BYTES, MOST_REPORTS
+from deniable.shared.envelope import (
+    CONTENT_TYPE,
+    MOST_BODY_BYTES,
+    MOST_ENVELOPES,
+    MOST_JSON_BYTES,
+    MOST_REPORTS,
+)
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
@@ -115,8 +121,9 @@ def _send() -> Json:
     return {
         "summary": "Send reports; answered once they are on disk.",
         "description": (
-            f"At most {MOST_BODY_BYTES} bytes. Without a token one report in an envelope, with an "
-            f"app token up to {MOST_REPORTS}. An envelope is taken whole or refused whole. Sending "
+            f"At most {MOST_BODY_BYTES} bytes, in JSON {MOST_JSON_BYTES}. Without a token one "
+            f"envelope with one report, with an app token up to {MOST_ENVELOPES} envelopes of up "
+            f"to {MOST_REPORTS} reports each. An envelope is taken whole or refused whole. Sending "
             "is idempotent: the same id counts once, so whatever was not answered may be sent "
             "again."
         ),
