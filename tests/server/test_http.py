@@ -246,6 +246,14 @@ def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: Publish
     assert "deniable_commit_seconds_count 1.0" in text
 
 
+def test_metrics_are_made_once_a_second(here: World, asked: PublishedSurvey) -> None:
+    before = here.client.get("/metrics").text
+    here.send(envelope(asked, 1))
+    assert here.client.get("/metrics").text == before
+    here.clock.pass_(seconds=1)
+    assert f'survey="{asked.id}"}} 1.0' in here.client.get("/metrics").text
+
+
 def test_every_answer_has_the_security_headers(here: World) -> None:
     for path in ("/v1/surveys", "/healthz", "/nothing", "/v1/nothing", "/"):
         headers = here.client.get(path).headers

@@ -141,7 +141,7 @@ def test_a_backup_of_another_version_is_not_restored(data: Path, tmp_path: Path)
 
 def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
     one, other = here.publish(survey(name="one")), here.publish(survey(name="other"))
-    here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2))
+    here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2), app=True)
     assert [here.tallies(each)[683][0] for each in (one, other)] == [1, 2]
 
 

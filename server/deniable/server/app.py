@@ -41,7 +41,8 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
-    app.extensions[EXTENSION] = Parts(store, catalogue, writer, clock or Clock(), Metrics(writer))
+    time = clock or Clock()
+    app.extensions[EXTENSION] = Parts(store, catalogue, writer, time, Metrics(writer, time))
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)

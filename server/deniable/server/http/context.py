@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from flask import current_app
+from flask import Flask, current_app
 
 from deniable.server.http.messages import HttpError
 from deniable.server.intake.metrics import Metrics
@@ -28,7 +28,11 @@ class Parts:
 
 def parts() -> Parts:
     """The parts of the application that handles this request."""
-    return cast(Parts, current_app.extensions[EXTENSION])
+    return parts_of(current_app)
+
+
+def parts_of(app: Flask) -> Parts:
+    return cast(Parts, app.extensions[EXTENSION])
 
 
 def asked_for(text: str) -> PublishedSurvey:

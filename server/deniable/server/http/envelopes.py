@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from flask import Blueprint, Response, request
 from msgspec import Struct
+from werkzeug.http import parse_options_header
 
-from deniable.server.http.auth import bearer_role
-from deniable.server.http.context import parts
+from deniable.server.http.auth import authorized_role
+from deniable.server.http.context import Parts, parts
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.intake.admission import Refusal, admit
+from deniable.server.intake.commit import Outcome
 from deniable.server.intake.writer import Unavailable
 from deniable.server.results.document import Count
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
@@ -33,6 +36,7 @@ BODY_PROBLEMS = {"too-many": 413, "too-long": 413}  # the statuses of those that
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
+Decision = Upload | Refusal
 Code = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
 
 
@@ -62,39 +66,71 @@ class Handled:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request with reports, whichever way it came in: what decides about it, and nothing else."""
+
+    content_type: str
+    authorization: str | None
+    body: bytes
+
+
 blueprint = Blueprint("envelopes", __name__)
 
 
 @blueprint.post("/v1/envelopes")
 def receive() -> Response:
-    most = _most_reports()
-    envelopes = _envelopes(MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
+    body = read_body()
+    sent = Sent(request.content_type or "", request.headers.get("Authorization"), body)
     here = parts()
+    decisions = decide(here, sent)
+    written = submitted(here, decisions)
+    return answer(receipt(here, decisions, outcomes(written) if written else ()))
+
+
+def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
+    """What is to become of each envelope; nothing has happened yet."""
+    most = _most_reports(here, sent.authorization)
+    envelopes = _envelopes(sent, MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
     now = here.clock.now()
-    handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
-    _count(handled)
-    return answer(_receipt(handled))
+    return [admit(each, here.catalogue, now, most) for each in envelopes]
 
 
-def _handle(decisions: Sequence[Upload | Refusal]) -> Iterator[Handled]:
-    """Write what was admitted, and only then say of each what became of it."""
+def submitted(here: Parts, decisions: Sequence[Decision]) -> Future[list[Outcome]] | None:
+    """On its way to the disk; None if there is nothing to write before something is said."""
     uploads = [each for each in decisions if isinstance(each, Upload)]
     try:
-        outcomes = iter(parts().writer.write(uploads) if uploads else ())
+        return here.writer.submit(uploads) if uploads else None
     except Unavailable as error:
         raise HttpError(503, str(error)) from None
-    for each in decisions:
-        if isinstance(each, Upload):
-            yield Handled(each.survey, each.count, next(outcomes), OVER)
-        else:
-            yield Handled(each.survey, each.count, each.code, each.detail)
 
 
-def _most_reports() -> int:
+def outcomes(written: Future[list[Outcome]]) -> list[Outcome]:
+    """Of each upload, once they are on disk."""
+    try:
+        return written.result()
+    except Unavailable as error:
+        raise HttpError(503, str(error)) from None
+
+
+def receipt(here: Parts, decisions: Sequence[Decision], written: Sequence[Outcome]) -> Receipt:
+    """The answer, once the uploads are on disk; counted for the operator too."""
+    each_written = iter(written)
+    handled = [
+        Handled(each.survey, each.count, next(each_written), OVER)
+        if isinstance(each, Upload)
+        else Handled(each.survey, each.count, each.code, each.detail)
+        for each in decisions
+    ]
+    _count(here, handled)
+    return _receipt(handled)
+
+
+def _most_reports(here: Parts, authorization: str | None) -> int:
     """A token that is sent must be valid: otherwise its sender would never learn that it is not."""
-    if "Authorization" not in request.headers:
+    if authorization is None:
         return FROM_ANYONE
-    role = bearer_role()
+    role = authorized_role(authorization, here)
     if role is None:
         raise HttpError(401, "the token is unknown here or expired; leave it out, or get a new one")
     if role != "app":
@@ -104,17 +140,21 @@ def _most_reports() -> int:
     return MOST_REPORTS
 
 
-def _envelopes(most: int) -> Sequence[Envelope | NamedReports]:
-    charset = request.mimetype_params.get("charset", "utf-8").lower()
-    if request.mimetype not in (CONTENT_TYPE, JSON) or charset != "utf-8":
+def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:
+    kind, options = parse_options_header(sent.content_type)
+    if kind.lower() not in PARSERS or options.get("charset", "utf-8").lower() != "utf-8":
         raise HttpError(415, f"send {CONTENT_TYPE} or {JSON}")
-    body = read_body()
     try:
-        parse = parse_json_envelopes if request.mimetype == JSON else parse_envelopes
-        return parse(body, most)
+        return PARSERS[kind.lower()](sent.body, most)
     except InvalidEnvelope as error:
         status = BODY_PROBLEMS.get(error.code, 400)
         raise HttpError(status, f"{error.detail}; nothing was counted", error.code) from None
+
+
+PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Envelope | NamedReports]]] = {
+    CONTENT_TYPE: parse_envelopes,
+    JSON: parse_json_envelopes,
+}
 
 
 def _receipt(handled: Sequence[Handled]) -> Receipt:
@@ -132,9 +172,9 @@ def _receipt(handled: Sequence[Handled]) -> Receipt:
     )
 
 
-def _count(handled: Sequence[Handled]) -> None:
+def _count(here: Parts, handled: Sequence[Handled]) -> None:
     """For the operator: what became of how many reports, by survey."""
-    here, totals = parts(), Counter[tuple[int, str]]()
+    totals = Counter[tuple[int, str]]()
     for each in handled:
         sequence, name = (each.survey.sequence, each.survey.id) if each.survey else NOWHERE
         totals[sequence, each.outcome] += each.reports

@@ -83,6 +83,10 @@ class Writer:
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
         """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
+        return self.submit(uploads).result()
+
+    def submit(self, uploads: Sequence[Upload]) -> Future[list[Outcome]]:
+        """The same, for whoever does not wait here; Unavailable at once if there is no room."""
         request = _Request(uploads, sum(upload.size for upload in uploads), Future())
         with self._ready:
             if not self.running:
@@ -93,7 +97,7 @@ class Writer:
             self._waiting.append(request)
             self._waiting_bytes += request.size
             self._ready.notify()
-        return request.answer.result()
+        return request.answer
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by (survey's sequence, outcome); the store has them within a second or so."""

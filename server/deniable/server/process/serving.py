@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deniable.server.http.auth import new_token
 from deniable.server.process.announcing import Announcement, Ready
+from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
 from deniable.server.process.worker import load
 from deniable.server.store import create_folder, create_store
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
 FIRST_TOKEN = timedelta(days=365)
-# Requests that wait for one commit together, and slow bodies that the server can bear: it gives a
-# thread to each while it comes.
-BLOCKING_THREADS = 512
 STOP_SECONDS = 10
-HEADER_MILLISECONDS = 10_000
+HEADER_MILLISECONDS = 10_000  # to send a head, and to stay connected without a request
+HEAD_BYTES = 2**15
+MOST_CONNECTIONS = 2_048  # the others wait to be accepted
+SPARE_HANDLES = 128  # for files, and for whatever else is open
 # To standard error: standard output is for the address. Nothing here logs a request.
 LOGGING = {
     "formatters": {"line": {"format": "deniable serve: %(levelname)s: %(message)s"}},
@@ -42,7 +40,7 @@ LOGGING = {
     },
 }
 
-Load = Callable[[Path, int, Announcement], "WSGIApplication"]
+Load = Callable[[Path, int, Announcement], Front]
 
 
 def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
@@ -66,6 +64,17 @@ def first_token(data: Path) -> str | None:
         return token
 
 
+def most_connections() -> int:
+    """As many as there are handles for: without one a connection could not be accepted, and trying
+    would keep a core busy."""
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + SPARE_HANDLES
+    if least != resource.RLIM_INFINITY and least < wanted:
+        least = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (least, most))
+    return max(1, min(MOST_CONNECTIONS, least - SPARE_HANDLES))
+
+
 def server(data: Path, announcement: Announcement, loader: Load) -> None:
     """No thread is started here: the worker must find every lock free that it inherits."""
     from granian import Granian
@@ -77,11 +86,14 @@ def server(data: Path, announcement: Announcement, loader: Load) -> None:
         target="deniable",
         address=announcement.host,
         port=announcement.port,
-        interface=Interfaces.WSGI,
+        interface=Interfaces.RSGI,
         workers=1,  # one writer for one SQLite file
-        blocking_threads=BLOCKING_THREADS,
+        backpressure=most_connections(),
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEAD_BYTES
+        ),
+        websockets=False,
         log_level=LogLevels.error,
         log_dictconfig=LOGGING,
         log_access=False,  # it would write addresses

@@ -1,0 +1,165 @@
+"""The front: one event loop that takes every request, before any thread has to do with it.
+
+It reads bodies with a deadline (bodies.py), says at once that the server is alive, and refuses what
+is too much before any work is done for it: 503 with Retry-After. A small body of reports is
+answered here, by the same functions as behind it (http/envelopes.py), so long as nothing has to be
+looked up in the store; everything else goes to the application in one of a few threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from flask import Flask, Response
+
+from deniable.server.http.context import Parts
+from deniable.server.http.envelopes import Sent, decide, outcomes, receipt, submitted
+from deniable.server.http.messages import HttpError, Status, answer, problem
+from deniable.server.intake.commit import Outcome
+from deniable.server.process.bodies import Bodies
+from deniable.server.process.pace import Pace
+from deniable.server.process.wsgi import Headers, Reply, environ_of, reply_of
+from deniable.server.surveys.catalogue import FRESH_SECONDS
+from deniable.shared.envelope import MOST_BODY_BYTES
+
+if TYPE_CHECKING:
+    from granian.rsgi import Scope
+
+THREADS = 16
+MOST_IN_THREADS = 64  # requests that have a thread or wait for one
+MOST_HERE = 1_024  # requests that wait for the disk without a thread: as many as one commit takes
+QUICK_BYTES = 2**14
+ENVELOPES = "/v1/envelopes"
+PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
+UNUSUAL = ("content-encoding", "origin", "authorization")  # what the application looks at
+BUSY = "the server has more to do than it can; send the same again later"
+
+log = logging.getLogger("deniable.server")
+
+
+class Exchange(Protocol):
+    """What a request has beside its head: the parts of its body, and its answer."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    def response_bytes(self, status: int, headers: Headers, body: bytes) -> None: ...
+
+
+class Front:
+    """The application that the server of the protocol calls (RSGI)."""
+
+    def __init__(self, app: Flask, here: Parts) -> None:
+        self._app, self._here = app, here
+        self._threads = ThreadPoolExecutor(THREADS, "request")
+        self._in_threads = self._waiting = 0
+        self._looking = False
+        self._pace = Pace()
+        self._alive = self._finished(answer(Status(status="alive")))
+        self._headers = self._finished(answer(Status(status="alive")), length=False)[1]
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._bodies = loop, Bodies(loop)
+
+    async def __call__(self, scope: Scope, protocol: Exchange) -> None:
+        try:
+            status, headers, body = await self._reply(scope, protocol)
+        except HttpError as error:
+            status, headers, body = self._refusal(error)
+        except Exception:
+            log.exception("a request was not answered")
+            status, headers, body = self._refusal(HttpError(500, "the server made a mistake"))
+        protocol.response_bytes(status, headers, body)
+
+    async def _reply(self, scope: Scope, protocol: Exchange) -> Reply:
+        if scope.path in PACED and not await self._pace.turn():
+            raise HttpError(503, BUSY)
+        if scope.path == "/healthz" and scope.method == "GET":
+            return self._alive
+        if _declared(scope) > MOST_BODY_BYTES:
+            return await self._behind(scope, b"")  # refused unread
+        if max(self._in_threads - MOST_IN_THREADS, self._waiting - MOST_HERE) >= 0:
+            raise HttpError(503, BUSY)
+        async with self._bodies.held(protocol) as body:
+            if self._is_quick(scope, body):
+                return await self._quick(scope, body)
+            return await self._behind(scope, body)
+
+    # A small body of reports, here
+
+    def _is_quick(self, scope: Scope, body: bytes) -> bool:
+        if scope.path != ENVELOPES or scope.method != "POST" or len(body) > QUICK_BYTES:
+            return False
+        if any(name in scope.headers for name in UNUSUAL):
+            return False
+        return len(body) == _declared(scope) and self._catalogue_is_fresh()
+
+    async def _quick(self, scope: Scope, body: bytes) -> Reply:
+        sent = Sent(scope.headers.get("content-type", ""), None, body)
+        decisions = decide(self._here, sent)
+        written = submitted(self._here, decisions)
+        self._waiting += 1
+        try:
+            found = outcomes(await self._done(written)) if written else ()
+        finally:
+            self._waiting -= 1
+        return 200, self._headers, msgspec.json.encode(receipt(self._here, decisions, found))
+
+    def _done(self, written: Future[list[Outcome]]) -> Awaitable[Future[list[Outcome]]]:
+        waiter: asyncio.Future[Future[list[Outcome]]] = self._loop.create_future()
+        written.add_done_callback(
+            lambda done: self._loop.call_soon_threadsafe(waiter.set_result, done)
+        )
+        return waiter
+
+    def _catalogue_is_fresh(self) -> bool:
+        """It is looked at again, in a thread, before anyone here would have to wait for that."""
+        rest = self._here.catalogue.fresh_for
+        if rest < FRESH_SECONDS / 2 and not self._looking:
+            self._looking = True
+            self._threads.submit(self._look)
+        return rest > 0
+
+    def _look(self) -> None:
+        try:
+            self._here.catalogue.refresh()
+        finally:
+            self._looking = False
+
+    # Everything else, behind
+
+    async def _behind(self, scope: Scope, body: bytes) -> Reply:
+        if self._in_threads >= MOST_IN_THREADS:
+            raise HttpError(503, BUSY)
+        self._in_threads += 1
+        try:
+            return await self._loop.run_in_executor(
+                self._threads, reply_of, self._app.wsgi_app, environ_of(scope, body)
+            )
+        finally:
+            self._in_threads -= 1
+
+    # Answers of our own
+
+    def _refusal(self, error: HttpError) -> Reply:
+        return self._finished(problem(error.status, error.detail, code=error.code))
+
+    def _finished(self, response: Response, *, length: bool = True) -> Reply:
+        """As the application would send it, with all its headers."""
+        with self._app.test_request_context(ENVELOPES, method="POST"):
+            self._app.process_response(response)
+        headers: Headers = [
+            (name, value)
+            for name, value in response.headers.items()
+            if length or name != "Content-Length"
+        ]
+        return response.status_code, headers, response.get_data()
+
+
+def _declared(scope: Scope) -> int:
+    """The length that it says it has; -1 if it does not."""
+    text = scope.headers.get("content-length", "")
+    return int(text) if text.isdecimal() else -1
