@@ -11,7 +11,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from deniable.server.http import envelopes, operations, results, surveys
 from deniable.server.http.context import EXTENSION, Parts
-from deniable.server.http.messages import HttpError, problem
+from deniable.server.http.messages import HttpError, problem, problem_of
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard
@@ -33,7 +34,11 @@ log = logging.getLogger("deniable.server")
 
 
 def create_app(
-    store: Store, catalogue: Catalogue, writer: Writer, clock: Clock | None = None
+    store: Store,
+    catalogue: Catalogue,
+    writer: Writer,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -42,7 +47,7 @@ def create_app(
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     time = clock or Clock()
-    app.extensions[EXTENSION] = Parts(store, catalogue, writer, time, Metrics(writer, time))
+    app.extensions[EXTENSION] = Parts(store, catalogue, writer, time, Metrics(writer, time), limits)
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
@@ -53,7 +58,7 @@ def create_app(
 
 
 def _http_problem(error: HttpError) -> Response:
-    return problem(error.status, error.detail, code=error.code)
+    return problem_of(error)
 
 
 def _store_unusable(error: StoreUnusable) -> Response:

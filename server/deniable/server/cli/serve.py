@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
 from pathlib import Path
 
@@ -19,17 +19,49 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=int, default=8000, help="0: any free port (default: %(default)s)"
     )
+    parser.add_argument(
+        "--limit",
+        type=_limit,
+        metavar="N",
+        help="of each survey, at most N reports an hour from one /24 or /64 of addresses, unless "
+        "they come with an app token (default: any number)",
+    )
+    parser.add_argument(
+        "--proxy",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
+    from deniable.server.process.settings import Settings
 
     ready = partial(_say, chosen.data, chosen.json)
-    serve(chosen.data, chosen.host, chosen.port, ready)
+    settings = Settings(chosen.limit, tuple(chosen.proxy))
+    serve(chosen.data, chosen.host, chosen.port, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ArgumentTypeError(f"a whole number above 0 is wanted, got {text!r}")
+    return int(text)
+
+
+def _address(text: str) -> str:
+    from ipaddress import ip_address
+
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
 
 
 def _say(data: Path, as_json: bool, url: str, token: str | None) -> None:

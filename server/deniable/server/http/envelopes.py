@@ -17,6 +17,7 @@ from deniable.server.http.context import Parts, parts
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Unavailable
 from deniable.server.results.document import Count
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
@@ -33,6 +34,8 @@ from deniable.shared.errors import InvalidEnvelope
 
 FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
 BODY_PROBLEMS = {"too-many": 413, "too-long": 413}  # the statuses of those that are no 400
+MANY = "many reports of this survey have come from near this address; send it again later"
+SENDER = "deniable.sender"  # where the front tells the application; no header can say it
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
@@ -73,6 +76,7 @@ class Sent:
     content_type: str
     authorization: str | None
     body: bytes
+    sender: bytes | None = None  # the neighbourhood of its address; None: not asked for
 
 
 blueprint = Blueprint("envelopes", __name__)
@@ -81,7 +85,8 @@ blueprint = Blueprint("envelopes", __name__)
 @blueprint.post("/v1/envelopes")
 def receive() -> Response:
     body = read_body()
-    sent = Sent(request.content_type or "", request.headers.get("Authorization"), body)
+    authorization = request.headers.get("Authorization")
+    sent = Sent(request.content_type or "", authorization, body, request.environ.get(SENDER))
     here = parts()
     decisions = decide(here, sent)
     written = submitted(here, decisions)
@@ -93,7 +98,17 @@ def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
     most = _most_reports(here, sent.authorization)
     envelopes = _envelopes(sent, MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
     now = here.clock.now()
-    return [admit(each, here.catalogue, now, most) for each in envelopes]
+    decisions = [admit(each, here.catalogue, now, most) for each in envelopes]
+    if here.limits and sent.authorization is None and sent.sender is not None:
+        _limit(here.limits, sent.sender, decisions)
+    return decisions
+
+
+def _limit(limits: Limits, sender: bytes, decisions: Sequence[Decision]) -> None:
+    """Only what would be counted is: one upload, of one report."""
+    for each in decisions:
+        if isinstance(each, Upload) and (seconds := limits.wait(sender, each.survey.id)):
+            raise HttpError(429, MANY, "rate-limited", seconds)
 
 
 def submitted(here: Parts, decisions: Sequence[Decision]) -> Future[list[Outcome]] | None:

@@ -38,12 +38,25 @@ class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class HttpError(DeniableError):
     """A request that is answered with this status instead of what it asked for."""
 
-    def __init__(self, status: int, detail: str, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        code: str | None = None,
+        retry_after: int = RETRY_AFTER_SECONDS,
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.code = status, detail, code
+        self.retry_after = retry_after
 
 
-def problem(status: int, detail: str, *, code: str | None = None) -> Response:
+def problem_of(error: HttpError) -> Response:
+    return problem(error.status, error.detail, code=error.code, retry_after=error.retry_after)
+
+
+def problem(
+    status: int, detail: str, *, code: str | None = None, retry_after: int = RETRY_AFTER_SECONDS
+) -> Response:
     title = HTTPStatus(status).phrase
     document = Problem(
         type="about:blank", title=title, status=status, detail=detail, code=code or UNSET
@@ -52,7 +65,7 @@ def problem(status: int, detail: str, *, code: str | None = None) -> Response:
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        response.headers["Retry-After"] = str(retry_after)
     return response
 
 

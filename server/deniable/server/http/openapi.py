@@ -110,9 +110,9 @@ def _paths() -> Json:
             "get": _for("analyst", "What became of its reports.", Counters, *asked),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _reading("Alive.", Status)},
+        "/healthz": {"get": _reading("Alive.", Status, 503)},
         "/readyz": {"get": _reading("Ready: reports can be written.", Status, 503)},
-        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
+        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain", 503)},
         "/v1/openapi.json": {"get": _reading("This document.", JSON)},
     }
 
@@ -136,7 +136,7 @@ def _send() -> Json:
             },
         },
         "responses": _responses(
-            {200: "What became of them."}, Receipt, 400, *GUARDED, 413, 415, *BROKEN
+            {200: "What became of them."}, Receipt, 400, *GUARDED, 408, 413, 415, 429, *BROKEN
         ),
     }
 
@@ -145,7 +145,7 @@ def _publish() -> Json:
     summary = "Publish a survey signed by a key that is enrolled."
     answers = {200: "It was published already.", 201: summary}
     operation = _for("operator", summary, SurveyEntry)
-    refused = (400, *GUARDED, 409, 413, 415, *BROKEN)
+    refused = (400, *GUARDED, 408, 409, 413, 415, *BROKEN)
     operation["responses"] = _responses(answers, SurveyEntry, *refused)
     replace = "Also where other questions are open under the same name; else that is a 409."
     operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]

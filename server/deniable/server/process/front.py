@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,9 +18,10 @@ import msgspec
 from flask import Flask, Response
 
 from deniable.server.http.context import Parts
-from deniable.server.http.envelopes import Sent, decide, outcomes, receipt, submitted
-from deniable.server.http.messages import HttpError, Status, answer, problem
+from deniable.server.http.envelopes import SENDER, Sent, decide, outcomes, receipt, submitted
+from deniable.server.http.messages import HttpError, Status, answer, problem_of
 from deniable.server.intake.commit import Outcome
+from deniable.server.intake.limits import neighbourhood
 from deniable.server.process.bodies import Bodies
 from deniable.server.process.pace import Pace
 from deniable.server.process.wsgi import Headers, Reply, environ_of, reply_of
@@ -52,8 +53,8 @@ class Exchange(Protocol):
 class Front:
     """The application that the server of the protocol calls (RSGI)."""
 
-    def __init__(self, app: Flask, here: Parts) -> None:
-        self._app, self._here = app, here
+    def __init__(self, app: Flask, here: Parts, proxies: Sequence[str] = ()) -> None:
+        self._app, self._here, self._proxies = app, here, proxies
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._in_threads = self._waiting = 0
         self._looking = False
@@ -98,7 +99,7 @@ class Front:
         return len(body) == _declared(scope) and self._catalogue_is_fresh()
 
     async def _quick(self, scope: Scope, body: bytes) -> Reply:
-        sent = Sent(scope.headers.get("content-type", ""), None, body)
+        sent = Sent(scope.headers.get("content-type", ""), None, body, self._sender(scope))
         decisions = decide(self._here, sent)
         written = submitted(self._here, decisions)
         self._waiting += 1
@@ -134,18 +135,33 @@ class Front:
     async def _behind(self, scope: Scope, body: bytes) -> Reply:
         if self._in_threads >= MOST_IN_THREADS:
             raise HttpError(503, BUSY)
+        environ = environ_of(scope, body)
+        environ[SENDER] = self._sender(scope)
         self._in_threads += 1
         try:
             return await self._loop.run_in_executor(
-                self._threads, reply_of, self._app.wsgi_app, environ_of(scope, body)
+                self._threads, reply_of, self._app.wsgi_app, environ
             )
         finally:
             self._in_threads -= 1
 
+    def _sender(self, scope: Scope) -> bytes | None:
+        """Where it came from, as far as limits want to know; a header is believed of a proxy that
+        the operator has named, and of what proxies wrote there the last that is none of them."""
+        if self._here.limits is None:
+            return None
+        address = scope.client.rpartition(":")[0].strip("[]")
+        if address in self._proxies:
+            lines = [value for name, value in scope.headers.items() if name == "x-forwarded-for"]
+            said = [each.strip() for each in ",".join(lines).split(",")]
+            others = [each for each in said if each not in self._proxies]
+            address = others[-1] if others else ""
+        return neighbourhood(address)
+
     # Answers of our own
 
     def _refusal(self, error: HttpError) -> Reply:
-        return self._finished(problem(error.status, error.detail, code=error.code))
+        return self._finished(problem_of(error))
 
     def _finished(self, response: Response, *, length: bool = True) -> Reply:
         """As the application would send it, with all its headers."""

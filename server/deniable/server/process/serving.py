@@ -5,16 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from deniable.server.http.auth import new_token
 from deniable.server.process.announcing import Announcement, Ready
-from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
+from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
 from deniable.server.store import create_folder, create_store
 
@@ -40,10 +39,8 @@ LOGGING = {
     },
 }
 
-Load = Callable[[Path, int, Announcement], Front]
 
-
-def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load) -> None:
+def serve(data: Path, host: str, port: int, ready: Ready, settings: Settings) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
     os.close(take_lock(data))  # a former server of it is gone, and so is its hold on the port
@@ -51,7 +48,7 @@ def serve(data: Path, host: str, port: int, ready: Ready, *, loader: Load = load
     with claim:
         token = first_token(data)
         announcement = Announcement(host, chosen, token, ready, multiprocessing.Event())
-        server(data, announcement, loader)
+        server(data, settings, announcement)
 
 
 def first_token(data: Path) -> str | None:
@@ -75,7 +72,7 @@ def most_connections() -> int:
     return max(1, min(MOST_CONNECTIONS, least - SPARE_HANDLES))
 
 
-def server(data: Path, announcement: Announcement, loader: Load) -> None:
+def server(data: Path, settings: Settings, announcement: Announcement) -> None:
     """No thread is started here: the worker must find every lock free that it inherits."""
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
@@ -100,5 +97,5 @@ def server(data: Path, announcement: Announcement, loader: Load) -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
     )
-    load_it = partial(loader, data, os.getpid(), announcement)
+    load_it = partial(load, data, settings, os.getpid(), announcement)
     granian.serve(target_loader=load_it, wrap_loader=False)

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from deniable.server.app import create_app
 from deniable.server.http.context import parts_of
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Writer
 from deniable.server.process.announcing import Announcement
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
+from deniable.server.process.settings import Settings
 from deniable.server.store import open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -26,7 +28,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(data: Path, parent: int, announcement: Announcement) -> Front:
+def load(data: Path, settings: Settings, parent: int, announcement: Announcement) -> Front:
     """Called in the worker, after the fork: nothing is open before."""
     try:
         take_lock(data)
@@ -40,8 +42,9 @@ def load(data: Path, parent: int, announcement: Announcement) -> Front:
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
     announcement.say_when_it_answers()
-    app = create_app(store, catalogue, writer)
-    return Front(app, parts_of(app))
+    limits = None if settings.limit is None else Limits(settings.limit)
+    app = create_app(store, catalogue, writer, limits=limits)
+    return Front(app, parts_of(app), settings.proxies)
 
 
 def end_with(parent: int, writer: Writer) -> None:
