@@ -88,7 +88,7 @@ def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: Publishe
     """A browser sends it along for whoever made the request: it must not publish or close."""
     token = here.token("operator")
     client = here.client
-    client.set_cookie("deniable_session", token)
+    client.set_cookie("deniable_session", here.session(token))
     assert client.get(f"/v1/surveys/{asked.id}/counters").status_code == 200
     assert client.post(f"/v1/surveys/{asked.id}/close").status_code == 401
     assert client.post("/v1/surveys", json=signed()).status_code == 401

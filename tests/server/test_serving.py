@@ -77,6 +77,26 @@ def test_the_data_folder_is_its_owner_s_alone(server: Server, served: Path) -> N
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
 
 
+def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
+    """A shared folder, or somebody's home, named by mistake; what is put there is private."""
+    data.mkdir()
+    data.chmod(0o755)
+    (data / "something else").touch()
+    with serving(data):
+        assert stat.S_IMODE(data.stat().st_mode) == 0o755
+        ours = [file for file in data.iterdir() if file.name != "something else"]
+        assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in ours)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_listening_to_other_machines_without_tls_is_warned_of(
+    data: Path, host: str, warned: bool
+) -> None:
+    with serving(data, command=[*DENIABLE, "serve", "--host", host]) as server:
+        _, errors = server.stop()
+    assert ("speaks no TLS" in errors) == warned
+
+
 def test_a_busy_port_is_refused_with_one_sentence(server: Server, tmp_path: Path) -> None:
     done = run("serve", "--data", tmp_path / "other", "--port", server.port)
     assert (done.returncode, done.stdout) == (3, "")

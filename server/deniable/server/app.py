@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from deniable.server.http import envelopes, operations, results, surveys
 from deniable.server.http.context import EXTENSION, Parts
 from deniable.server.http.messages import HttpError, problem, problem_of
+from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
@@ -47,7 +48,9 @@ def create_app(
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     time = clock or Clock()
-    app.extensions[EXTENSION] = Parts(store, catalogue, writer, time, Metrics(writer, time), limits)
+    app.extensions[EXTENSION] = Parts(
+        store, catalogue, writer, time, Metrics(writer, time), Sessions(time), limits
+    )
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)

@@ -10,6 +10,11 @@ from pathlib import Path
 
 from deniable.shared.cli.verb import Verb
 
+EXPOSED = (
+    "deniable serve: warning: {host} is reached from other machines, and this server speaks no "
+    "TLS: tokens and reports can be read on the way. Listen on 127.0.0.1 behind a proxy that does."
+)
+
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder")
@@ -41,12 +46,21 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
 
-    ready = partial(_say, chosen.data, chosen.json)
+    ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(chosen.limit, tuple(chosen.proxy))
     serve(chosen.data, chosen.host, chosen.port, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _limit(text: str) -> int:
@@ -64,7 +78,9 @@ def _address(text: str) -> str:
         raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
 
 
-def _say(data: Path, as_json: bool, url: str, token: str | None) -> None:
+def _say(data: Path, host: str, as_json: bool, url: str, token: str | None) -> None:
+    if not _is_loopback(host):
+        print(EXPOSED.format(host=host), file=sys.stderr, flush=True)
     text = json.dumps({"url": url, "token": token}) if as_json else _greeting(data, url, token)
     print(text, flush=True)
 

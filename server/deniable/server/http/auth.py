@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with a role; for pages, the same token in a cookie.
+"""Who may do what: bearer tokens with a role; for pages, a session that began with one.
 
 operator   publishes and closes surveys, and whatever an analyst may
 analyst    reads results and counters
@@ -70,7 +70,8 @@ def _role(token: str, here: Parts) -> str | None:
 
 def signed_in_role() -> str | None:
     """For pages: the role of the session's cookie, or of the bearer token. Operator or analyst."""
-    role = role_of(request.cookies.get(COOKIE, "")) or bearer_role()
+    session = parts().sessions.token(request.cookies.get(COOKIE, ""))
+    role = role_of(session) or bearer_role()
     return role if grants(role, "analyst") else None
 
 

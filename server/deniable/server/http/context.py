@@ -8,6 +8,7 @@ from typing import cast
 from flask import Flask, current_app
 
 from deniable.server.http.messages import HttpError
+from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
@@ -25,6 +26,7 @@ class Parts:
     writer: Writer
     clock: Clock
     metrics: Metrics
+    sessions: Sessions
     limits: Limits | None  # None: nobody is limited
 
 

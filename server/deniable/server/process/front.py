@@ -37,7 +37,7 @@ MOST_HERE = 1_024  # requests that wait for the disk without a thread: as many a
 QUICK_BYTES = 2**14
 ENVELOPES = "/v1/envelopes"
 PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
-UNUSUAL = ("content-encoding", "origin", "authorization")  # what the application looks at
+UNUSUAL = ("content-encoding", "authorization")  # what the application looks at
 BUSY = "the server has more to do than it can; send the same again later"
 
 log = logging.getLogger("deniable.server")
