@@ -39,6 +39,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="ADDRESS",
         help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
     )
+    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
@@ -47,7 +48,7 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.settings import Settings
 
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
-    settings = Settings(chosen.limit, tuple(chosen.proxy))
+    settings = Settings(chosen.limit, tuple(chosen.proxy), chosen.log_json)
     serve(chosen.data, chosen.host, chosen.port, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Literal
+from uuid import uuid4
 
 import msgspec
-from flask import Response, request
+from flask import Response, g, has_request_context, request
 from msgspec import UNSET, Struct, UnsetType
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
@@ -28,6 +29,7 @@ class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     status: int
     detail: str
+    instance: str  # random: finds the request in the log, and says nothing of its sender
     code: str | UnsetType = UNSET  # for programs, where the detail is for people
 
 
@@ -50,6 +52,12 @@ class HttpError(DeniableError):
         self.retry_after = retry_after
 
 
+def request_id() -> str:
+    """One for each request to the application; outside of one, a new one."""
+    made = f"urn:uuid:{uuid4()}"
+    return str(g.setdefault("request_id", made)) if has_request_context() else made
+
+
 def problem_of(error: HttpError) -> Response:
     return problem(error.status, error.detail, code=error.code, retry_after=error.retry_after)
 
@@ -59,7 +67,12 @@ def problem(
 ) -> Response:
     title = HTTPStatus(status).phrase
     document = Problem(
-        type="about:blank", title=title, status=status, detail=detail, code=code or UNSET
+        type="about:blank",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=request_id(),
+        code=code or UNSET,
     )
     response = answer(document, status, PROBLEM)
     if status == 401:

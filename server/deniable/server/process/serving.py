@@ -12,6 +12,7 @@ from pathlib import Path
 from deniable.server.http.auth import new_token
 from deniable.server.process.announcing import Announcement, Ready
 from deniable.server.process.lock import take_lock
+from deniable.server.process.logs import logging_config
 from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
@@ -23,21 +24,6 @@ HEADER_MILLISECONDS = 10_000  # to send a head, and to stay connected without a 
 HEAD_BYTES = 2**15
 MOST_CONNECTIONS = 2_048  # the others wait to be accepted
 SPARE_HANDLES = 128  # for files, and for whatever else is open
-# To standard error: standard output is for the address. Nothing here logs a request.
-LOGGING = {
-    "formatters": {"line": {"format": "deniable serve: %(levelname)s: %(message)s"}},
-    "handlers": {
-        "console": {
-            "class": "logging.StreamHandler",
-            "stream": "ext://sys.stderr",
-            "formatter": "line",
-        }
-    },
-    "loggers": {
-        "_granian": {"handlers": ["console"], "propagate": False},
-        "deniable": {"handlers": ["console"], "level": "INFO", "propagate": False},
-    },
-}
 
 
 def serve(data: Path, host: str, port: int, ready: Ready, settings: Settings) -> None:
@@ -92,7 +78,7 @@ def server(data: Path, settings: Settings, announcement: Announcement) -> None:
         ),
         websockets=False,
         log_level=LogLevels.error,
-        log_dictconfig=LOGGING,
+        log_dictconfig=logging_config(as_json=settings.log_json),
         log_access=False,  # it would write addresses
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
