@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from flask import Blueprint, Response, request
 from msgspec import Struct
@@ -31,23 +31,26 @@ from deniable.shared.envelope import (
     parse_json_envelopes,
 )
 from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.refusals import EnvelopeCode, RequestCode
 
 FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
-BODY_PROBLEMS = {"too-many": 413, "too-long": 413}  # the statuses of those that are no 400
+BODY_PROBLEMS: dict[str, int] = {
+    "too-many": 413,
+    "too-long": 413,
+}  # the statuses of those that are no 400
 MANY = "many reports of this survey have come from near this address; send it again later"
 SENDER = "deniable.sender"  # where the front tells the application; no header can say it
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
 Decision = Upload | Refusal
-Code = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
 
 
 class RefusedEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`index` counts the body's envelopes from 0."""
 
     index: Count
-    code: Code
+    code: EnvelopeCode
     detail: str
 
 
@@ -163,7 +166,8 @@ def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:
         return PARSERS[kind.lower()](sent.body, most)
     except InvalidEnvelope as error:
         status = BODY_PROBLEMS.get(error.code, 400)
-        raise HttpError(status, f"{error.detail}; nothing was counted", error.code) from None
+        code = cast(RequestCode, error.code)  # of a body, not of an envelope
+        raise HttpError(status, f"{error.detail}; nothing was counted", code) from None
 
 
 PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Envelope | NamedReports]]] = {
@@ -180,7 +184,7 @@ def _receipt(handled: Sequence[Handled]) -> Receipt:
         accepted=reports[ACCEPTED],
         duplicates=reports[DUPLICATES],
         refused=tuple(
-            RefusedEnvelope(index=index, code=cast(Code, each.outcome), detail=each.detail)
+            RefusedEnvelope(index=index, code=cast(EnvelopeCode, each.outcome), detail=each.detail)
             for index, each in enumerate(handled)
             if each.outcome not in (ACCEPTED, DUPLICATES)
         ),

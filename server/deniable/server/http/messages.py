@@ -16,6 +16,7 @@ from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import DeniableError
+from deniable.shared.refusals import RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -30,7 +31,7 @@ class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: int
     detail: str
     instance: str  # random: finds the request in the log, and says nothing of its sender
-    code: str | UnsetType = UNSET  # for programs, where the detail is for people
+    code: RequestCode | UnsetType = UNSET  # for programs, where the detail is for people
 
 
 class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class HttpError(DeniableError):
         self,
         status: int,
         detail: str,
-        code: str | None = None,
+        code: RequestCode | None = None,
         retry_after: int = RETRY_AFTER_SECONDS,
     ) -> None:
         super().__init__(detail)
@@ -63,7 +64,11 @@ def problem_of(error: HttpError) -> Response:
 
 
 def problem(
-    status: int, detail: str, *, code: str | None = None, retry_after: int = RETRY_AFTER_SECONDS
+    status: int,
+    detail: str,
+    *,
+    code: RequestCode | None = None,
+    retry_after: int = RETRY_AFTER_SECONDS,
 ) -> Response:
     title = HTTPStatus(status).phrase
     document = Problem(
