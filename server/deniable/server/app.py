@@ -10,6 +10,7 @@ from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from deniable.server.http import envelopes, operations, results, surveys
+from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.context import EXTENSION, Parts
 from deniable.server.http.messages import HttpError, problem, problem_of
 from deniable.server.http.sessions import Sessions
@@ -49,7 +50,14 @@ def create_app(
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     time = clock or Clock()
     app.extensions[EXTENSION] = Parts(
-        store, catalogue, writer, time, Metrics(writer, time), Sessions(time), limits
+        store,
+        catalogue,
+        writer,
+        time,
+        Metrics(writer, time),
+        Sessions(time),
+        AppTokens(time),
+        limits,
     )
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)

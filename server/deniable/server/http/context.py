@@ -7,6 +7,7 @@ from typing import cast
 
 from flask import Flask, current_app
 
+from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.messages import HttpError
 from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
@@ -27,6 +28,7 @@ class Parts:
     clock: Clock
     metrics: Metrics
     sessions: Sessions
+    app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
 
 

@@ -148,6 +148,14 @@ def _most_reports(here: Parts, authorization: str | None) -> int:
     """A token that is sent must be valid: otherwise its sender would never learn that it is not."""
     if authorization is None:
         return FROM_ANYONE
+    if here.app_tokens.fresh_for(authorization) <= 0:
+        check_app_token(here, authorization)
+    return MOST_REPORTS
+
+
+def check_app_token(here: Parts, authorization: str) -> None:
+    """Ask the store."""
+    asked = here.clock.seconds()
     role = authorized_role(authorization, here)
     if role is None:
         raise HttpError(401, "the token is unknown here or expired; leave it out, or get a new one")
@@ -155,7 +163,7 @@ def _most_reports(here: Parts, authorization: str | None) -> int:
         raise HttpError(
             403, f"reports are sent with an app token or without any; this token's role is {role}"
         )
-    return MOST_REPORTS
+    here.app_tokens.remember(authorization, asked)
 
 
 def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +19,15 @@ import msgspec
 from flask import Flask, Response
 
 from deniable.server.http.context import Parts
-from deniable.server.http.envelopes import SENDER, Sent, decide, outcomes, receipt, submitted
+from deniable.server.http.envelopes import (
+    SENDER,
+    Sent,
+    check_app_token,
+    decide,
+    outcomes,
+    receipt,
+    submitted,
+)
 from deniable.server.http.messages import HttpError, Status, answer, problem_of
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
@@ -27,6 +36,7 @@ from deniable.server.process.pace import Pace
 from deniable.server.process.wsgi import Headers, Reply, environ_of, reply_of
 from deniable.server.surveys.catalogue import FRESH_SECONDS
 from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
     from granian.rsgi import Scope
@@ -37,8 +47,9 @@ MOST_HERE = 1_024  # requests that wait for the disk without a thread: as many a
 QUICK_BYTES = 2**14
 ENVELOPES = "/v1/envelopes"
 PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
-UNUSUAL = ("content-encoding", "authorization")  # what the application looks at
 BUSY = "the server has more to do than it can; send the same again later"
+
+Settled = Future[list[Outcome]]
 
 log = logging.getLogger("deniable.server")
 
@@ -57,7 +68,8 @@ class Front:
         self._app, self._here, self._proxies = app, here, proxies
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._in_threads = self._waiting = 0
-        self._looking = False
+        self._looking = self._waking = False
+        self._settled = deque[tuple[asyncio.Future[Settled], Settled]]()
         self._pace = Pace()
         self._alive = self._finished(answer(Status(status="alive")))
         self._headers = self._finished(answer(Status(status="alive")), length=False)[1]
@@ -94,12 +106,14 @@ class Front:
     def _is_quick(self, scope: Scope, body: bytes) -> bool:
         if scope.path != ENVELOPES or scope.method != "POST" or len(body) > QUICK_BYTES:
             return False
-        if any(name in scope.headers for name in UNUSUAL):
+        if "content-encoding" in scope.headers or len(body) != _declared(scope):
             return False
-        return len(body) == _declared(scope) and self._catalogue_is_fresh()
+        return self._is_fresh(scope.headers.get("authorization"))
 
     async def _quick(self, scope: Scope, body: bytes) -> Reply:
-        sent = Sent(scope.headers.get("content-type", ""), None, body, self._sender(scope))
+        headers = scope.headers
+        kind, token = headers.get("content-type", ""), headers.get("authorization")
+        sent = Sent(kind, token, body, self._sender(scope))
         decisions = decide(self._here, sent)
         written = submitted(self._here, decisions)
         self._waiting += 1
@@ -109,24 +123,42 @@ class Front:
             self._waiting -= 1
         return 200, self._headers, msgspec.json.encode(receipt(self._here, decisions, found))
 
-    def _done(self, written: Future[list[Outcome]]) -> Awaitable[Future[list[Outcome]]]:
-        waiter: asyncio.Future[Future[list[Outcome]]] = self._loop.create_future()
-        written.add_done_callback(
-            lambda done: self._loop.call_soon_threadsafe(waiter.set_result, done)
-        )
+    def _done(self, written: Settled) -> Awaitable[Settled]:
+        waiter: asyncio.Future[Settled] = self._loop.create_future()
+        written.add_done_callback(lambda done: self._settle(waiter, done))
         return waiter
 
-    def _catalogue_is_fresh(self) -> bool:
-        """It is looked at again, in a thread, before anyone here would have to wait for that."""
+    def _settle(self, waiter: asyncio.Future[Settled], done: Settled) -> None:
+        """In the writer's thread: of all that one commit settles, the first wakes the loop."""
+        self._settled.append((waiter, done))
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._waking = False
+        while self._settled:
+            waiter, done = self._settled.popleft()
+            waiter.set_result(done)
+
+    def _is_fresh(self, authorization: str | None) -> bool:
+        """What is known of surveys, and of this token if there is one: they are looked up again,
+        in a thread, before anyone here would have to wait for that."""
         rest = self._here.catalogue.fresh_for
-        if rest < FRESH_SECONDS / 2 and not self._looking:
+        if authorization is not None:
+            rest = min(rest, self._here.app_tokens.fresh_for(authorization))
+        if 0 < rest < FRESH_SECONDS / 2 and not self._looking:
             self._looking = True
-            self._threads.submit(self._look)
+            self._threads.submit(self._look, authorization)
         return rest > 0
 
-    def _look(self) -> None:
+    def _look(self, authorization: str | None) -> None:
         try:
             self._here.catalogue.refresh()
+            if authorization is not None:
+                check_app_token(self._here, authorization)
+        except DeniableError:
+            pass  # the next one that needs it goes behind, and is told
         finally:
             self._looking = False
 
