@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from deniable.server.store import create_store
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import envelope, published
+from tests.server.test_kills import this_month, this_round
 from tests.server.test_serving import answers, get
 from tests.server.world import Server, serving
 
@@ -137,18 +140,52 @@ def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
         assert answers(server)
 
 
+def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
+    limits = "import deniable.server.process.front as front\nfront.MOST_HERE = front.THREADS = 4"
+    with create_store(tmp_path) as store:
+        asked = published(store, this_month())
+    bodies = [envelope(asked, n, round_number=this_round(asked)).pack() for n in range(40)]
+    with (
+        serving(tmp_path, command=altered(limits, "front.MOST_IN_THREADS = 4")) as server,
+        closing(sqlite3.connect(tmp_path / "deniable.sqlite3")) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        found: list[int] = []
+
+        def send(body: bytes) -> None:
+            with connections(server, 1, head(len(body)) + body) as made:
+                found.append(status(made[0]))
+
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            sent = [pool.submit(send, body) for body in bodies]
+            try:
+                eventually(lambda: found.count(503) >= len(bodies) - 8, "all but a few are refused")
+                assert set(found) == {503}
+            finally:
+                other.rollback()
+            for each in sent:
+                each.result(PATIENCE)
+        assert 0 < found.count(200) <= 8
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/metrics"])
-def test_asking_for_health_as_fast_as_can_be_takes_little_time(tmp_path: Path, path: str) -> None:
-    """Of the server's processor: 64 connections in a closed loop would take all that it has."""
-    ask, end = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), time.monotonic() + 2.0
+def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -> None:
+    """16 connections in a closed loop would get thousands of answers."""
+    limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
+    ask = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
-    def loop(connection: socket.socket) -> None:
-        while time.monotonic() < end:
+    def loop(connection: socket.socket) -> int:
+        answered = 0
+        while time.monotonic() < begun + 1.0:
             connection.sendall(ask)
-            connection.recv(65_536)
+            answered += connection.recv(65_536).startswith(b"HTTP/1.1 200")
+        return answered
 
-    with serving(tmp_path / "data") as server, ThreadPoolExecutor(64) as pool:
-        before = processor_seconds(server)
-        with connections(server, 64, b"") as made:
-            list(pool.map(loop, made))
-        assert processor_seconds(server) - before < 0.5
+    with (
+        serving(tmp_path / "data", command=altered(limits)) as server,
+        connections(server, 16, b"") as made,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        begun = time.monotonic()
+        answered = sum(pool.map(loop, made))
+        assert answered <= 20 + 20 * (time.monotonic() - begun) + 1

@@ -94,8 +94,6 @@ class Front:
             return self._alive
         if _declared(scope) > MOST_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
-        if max(self._in_threads - MOST_IN_THREADS, self._waiting - MOST_HERE) >= 0:
-            raise HttpError(503, BUSY)
         async with self._bodies.held(protocol) as body:
             if self._is_quick(scope, body):
                 return await self._quick(scope, body)
@@ -111,6 +109,8 @@ class Front:
         return self._is_fresh(scope.headers.get("authorization"))
 
     async def _quick(self, scope: Scope, body: bytes) -> Reply:
+        if self._waiting >= MOST_HERE:
+            raise HttpError(503, BUSY)
         headers = scope.headers
         kind, token = headers.get("content-type", ""), headers.get("authorization")
         sent = Sent(kind, token, body, self._sender(scope))
