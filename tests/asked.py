@@ -1,7 +1,10 @@
 """A question for each mechanism, in TOML, with answers to it: for tests that go through all."""
 
+import math
 from datetime import date
+from fractions import Fraction
 
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from tests.survey_texts import bit, choice, number, survey_text
 
@@ -30,3 +33,9 @@ def survey(names: list[str], period: str = "month") -> str:
     return survey_text(
         "".join(asked), name="all-mechanisms", closes=date(2026, 12, 31), round=period
     )
+
+
+def position(share: str, mechanism: Mechanism) -> int:
+    """An answer of a vector, a share of the range, as whole units of 2^-64 of a step. It is rounded
+    up: no coin tells the two."""
+    return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))

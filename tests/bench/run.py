@@ -21,8 +21,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.measure import Measurement
 
-SHORT = ("randomize", "tally", "start", "ingest", "surveys", "population")
-LONG = ("coverage", "mutate")
+SHORT = (
+    "randomize",
+    "timing",
+    "tally",
+    "start",
+    "answer",
+    "ingest",
+    "written",
+    "surveys",
+    "population",
+)
+LONG = ("coverage", "mutate", "ask_one")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

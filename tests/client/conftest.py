@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,8 +13,10 @@ from deniable.client import Client, Policy
 from deniable.client.net import fetching
 from deniable.client.state import connection
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, LATER, MEMORY, Clock, QuietServer, Script, Ticks, handler
+from tests.client.scripted import KEY, LATER, MEMORY, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
+
+collect_ignore = ["web_app.py"]  # it starts a client where it is imported
 
 
 @pytest.fixture
@@ -31,7 +31,6 @@ def tmp_path() -> Iterator[Path]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with eight times the work it can do, two seconds may be too few."""
     monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
-    monkeypatch.setattr(fetching, "LIST_SECONDS", PATIENCE)
     monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
 
 
@@ -39,22 +38,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def script() -> Iterator[Script]:
     with serving() as script:
         yield script
-
-
-@contextmanager
-def serving() -> Iterator[Script]:
-    script = Script()
-    server = QuietServer(("127.0.0.1", 0), handler(script))
-    script.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield script
-    finally:
-        script.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture
@@ -86,6 +69,7 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
             "state": tmp_path / "state",
             "now": clock,
             "send_within": 0.0,
+            "timeout": PATIENCE,
         }
         options |= changes
         client = Client(options.pop("server", script.url), **options)
@@ -99,6 +83,7 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
     script.replies, script.always = [], LATER  # so that no flush at the end tries again
     for client in made:
         client.close()
+        client._uploader.stop(PATIENCE)  # what it logs is no other test's
 
 
 @pytest.fixture

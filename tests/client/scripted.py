@@ -6,6 +6,8 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -71,9 +73,12 @@ def document(
     closes: str = "2027-02-28",
     period: str = "month",
     questions: str = QUESTIONS,
+    *,
+    asks_one: bool = False,
 ) -> bytes:
     head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
-    return render_document(parse_toml(head + questions))
+    ask = "ask = 1\n" if asks_one else ""
+    return render_document(parse_toml(head + ask + questions))
 
 
 def bit(name: str, epsilon: str) -> str:
@@ -169,6 +174,22 @@ class Nobody:
         raise Unreachable("nobody there")
 
 
+class Listing:
+    """A server with one survey that takes no envelope; it remembers what it was asked."""
+
+    def __init__(self, published: bytes) -> None:
+        self.listed = json.dumps({"surveys": [entry(published)]}).encode()
+        self.asked: list[tuple[str, str, int]] = []
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        self.asked.append((method, path, len(body or b"")))
+        if method == "POST":
+            raise Unreachable("nobody there")
+        return Reply(200, self.listed)
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = TODAY
@@ -229,3 +250,19 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
             """Nothing on the screen."""
 
     return Handler
+
+
+@contextmanager
+def serving() -> Iterator[Script]:
+    script = Script()
+    server = QuietServer(("127.0.0.1", 0), handler(script))
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield script
+    finally:
+        script.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +11,33 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client import client as client_module
-from deniable.client.net import delivery, fetching, listing, surveys, transport, uploader
+from deniable.client.net import delivery, fetching, listing, surveys, transport
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.listing import read_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.state import history, outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, ReportedSymbol
+from deniable.client.state.people import OWN
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry
 
-FIRST_LIST_SECONDS = fetching.LIST_SECONDS  # before any test makes it longer
+TIMEOUT = signature(Client).parameters["timeout"].default
 POLICY = Policy(keys=[public_hex(KEY)])
 
 BOUNDS = {
-    "waiting envelopes": (outbox.MOST_WAITING, 500),
+    "waiting envelopes of one person": (outbox.MOST_WAITING, 500),
+    "waiting envelopes in all": (outbox.MOST_IN_ALL, 100_000),
     "entries of the history": (history.MOST_KEPT, 1_000),
     "listed surveys": (listing.MOST_LISTED, 1_000),
     "bytes of a list": (transport.MOST_LIST_BYTES, 32 * 2**20),
     "bytes of a reply": (transport.MOST_REPLY_BYTES, 64 * 2**10),
-    "seconds of a fetch": (FIRST_LIST_SECONDS, 20.0),
+    "seconds of a fetch": (fetching.LIST_TIMES * TIMEOUT, 20.0),
     "seconds of a Retry-After": (delivery.MOST_RETRY_AFTER, 3600.0),
     "seconds between vain fetches": (fetching.LONGEST_PAUSE, 300.0),
     "seconds that a list is fresh": (surveys.FRESH_SECONDS, 3600),
-    "seconds of one delivery": (uploader.SEND_SECONDS, 10.0),
+    "seconds of one delivery": (TIMEOUT, 10.0),
     "seconds of close": (client_module.CLOSE_SECONDS, 1.0),
     "seconds at the exit": (client_module.EXIT_SECONDS, 2.0),
     "bytes of a survey's key": (outbox.KEY_BYTES, 32),
@@ -79,8 +82,8 @@ def test_what_the_server_said_is_not_overwritten(
 ) -> None:
     with state.transaction(create=True) as db:
         history.add(db, report(1))
-        history.settle(db, report(1).survey, 1, final, "the first word")
-        history.settle(db, report(1).survey, 1, later, "another")
+        history.settle(db, OWN, report(1).survey, 1, final, "the first word")
+        history.settle(db, OWN, report(1).survey, 1, later, "another")
         (told,) = history.entries(db)
     assert (told.delivery, told.detail) == (final, "the first word")
 
@@ -90,8 +93,8 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
     with state.transaction(create=True) as db:
         for number in (1, 2):
             history.add(db, report(number))
-        history.settle(db, report(1).survey, 1, "withdrawn")
-        history.settle(db, report(1).survey, 1, "accepted")
+        history.settle(db, OWN, report(1).survey, 1, "withdrawn")
+        history.settle(db, OWN, report(1).survey, 1, "accepted")
         assert [each.delivery for each in history.entries(db)] == ["accepted", "waiting"]
 
 

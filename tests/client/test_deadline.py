@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import certifi
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
-from deniable.client.net import exchange, fetching, uploader
+from deniable.client.net import exchange, fetching
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
+from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
 from tests.client.dripping import WAYS, dripping
 from tests.client.scripted import ACCEPTED, Ticks, bit, document, entry
@@ -48,38 +42,7 @@ def ends(transport: HttpTransport, timeout: float = 0.3) -> list[Exception]:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """A certificate for localhost, which vouches for itself, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.2"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path / "localhost.pem"
-    file.write_bytes(
-        made.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return file
-
-
-def tls(authority: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority)
-    return context
+    return certificate(tmp_path)
 
 
 @pytest.mark.parametrize("way", PLAIN)
@@ -109,10 +72,8 @@ def test_a_client_recovers_from_every_drip(
 ) -> None:
     """Its list first, then its report: once the server is well, the next try succeeds."""
     monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.1)
-    monkeypatch.setattr(fetching, "LIST_SECONDS", 0.3)
-    monkeypatch.setattr(uploader, "SEND_SECONDS", 0.3)
     with dripping(way, listed=LISTED) as server:
-        client = client_of(server=server.url, monotonic=ticks)
+        client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
         assert client.answer("app-health", crashed=True).status == "unavailable"
         flight = client._surveys._fetching._flight
         assert flight is not None
@@ -120,13 +81,13 @@ def test_a_client_recovers_from_every_drip(
         assert not flight.well
         server.healed.set()
         monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
-        monkeypatch.setattr(fetching, "LIST_SECONDS", PATIENCE)
+        client._surveys._fetching.list_seconds = PATIENCE
         assert client.answer("unheard-of").status == "no-survey"
         server.healed.clear()
         assert client.answer("app-health", crashed=True).status == "queued"
         eventually(lambda: client._uploader._backoff.rest != 0, "the first try has failed")
         server.healed.set()
-        monkeypatch.setattr(uploader, "SEND_SECONDS", PATIENCE)
+        client._uploader.send_seconds = PATIENCE
         assert client.flush(PATIENCE) == 0
     assert b"POST /v1/envelopes HTTP/1.1\r\n" in server.asked
 
@@ -182,7 +143,7 @@ def test_the_environment_cannot_have_the_connection_s_keys_written_down(
 ) -> None:
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
-    assert exchange._trusting().keylog_filename is None
+    assert exchange.trusting(None).keylog_filename is None
 
 
 class Stuck:
@@ -213,7 +174,7 @@ def test_a_fetch_that_outlives_its_deadline_is_forgotten(
     assert client.answer("app-health", crashed=True).status == "unavailable"
     first = client._surveys._fetching._flight
     assert first is not None
-    ticks.seconds += fetching.LIST_SECONDS - 0.5
+    ticks.seconds += 2 * PATIENCE - 0.5
     assert client.answer("app-health", crashed=True).status == "unavailable"
     assert network.asked == 1, "it may still come"
     ticks.seconds += 2

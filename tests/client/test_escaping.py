@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import cli
+from deniable.client.cli.sent import SENT
 from deniable.client.escaping import escaped
 from deniable.client.net.delivery import delivery_result
 from deniable.client.net.transport import Reply
@@ -87,9 +87,8 @@ def test_a_history_with_control_characters_is_printed_escaped(
     said = json.dumps([{"question": evil, "epsilon": evil, "says": evil, "odds": evil}])
     with client._state.transaction() as db:
         db.execute("UPDATE history SET name = ?, detail = ?, said = ?", (evil, evil, said))
-    (verb,) = cli.VERBS
     for arguments in ([], ["--json"]):
         parser = ArgumentParser()
-        verb.arguments(parser)
-        verb.run(parser.parse_args(["--state", str(tmp_path / "state"), *arguments]))
+        SENT.arguments(parser)
+        SENT.run(parser.parse_args(["--state", str(tmp_path / "state"), *arguments]))
         assert capsys.readouterr().out.replace("\n", "").isprintable()

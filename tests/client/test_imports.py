@@ -21,7 +21,9 @@ def test_importing_the_client_loads_nothing_else_of_weight() -> None:
     assert modules.isdisjoint({*HEAVY, "sqlite3", "dataclasses", "json", "threading", "typing"})
 
 
-@pytest.mark.parametrize("name", ["Client", "Policy", "Outcome"])
+@pytest.mark.parametrize(
+    "name", ["Client", "Person", "Policy", "Outcome", "Budget", "Description", "Summary"]
+)
 def test_no_public_name_loads_a_heavy_library(name: str) -> None:
     modules = loaded(f"from deniable.client import {name}\nassert {name}.__name__ == {name!r}")
     assert modules.isdisjoint(HEAVY)
@@ -38,16 +40,28 @@ def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> No
     assert modules.isdisjoint(HEAVY)
 
 
+def test_the_version_is_read_when_it_is_asked_for() -> None:
+    assert "importlib.metadata" not in loaded("import deniable.client")
+    modules = loaded("import deniable.client\nassert deniable.client.__version__[0].isdigit()")
+    assert "importlib.metadata" in modules
+
+
 def test_the_public_names_are_these() -> None:
     import deniable.client
 
     assert deniable.client.__all__ == [
+        "Budget",
         "Client",
         "DeniableError",
+        "Description",
         "InvalidAnswer",
+        "InvalidPerson",
         "InvalidPolicy",
         "Outcome",
+        "Person",
         "Policy",
+        "Summary",
+        "state_folder",
     ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):
         deniable.client.client2  # type: ignore[attr-defined]  # noqa: B018 - the lookup is the test

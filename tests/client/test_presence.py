@@ -3,7 +3,6 @@ values, and only names and declared kinds lead to a refusal."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -18,15 +17,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
-from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.state.connection import DATABASE
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.document import survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, KEY, MEMORY, QUESTIONS, TODAY, Script, bit, document
+from tests.client.scripted import (
+    ANSWERS,
+    KEY,
+    MEMORY,
+    QUESTIONS,
+    TODAY,
+    Listing,
+    Script,
+    bit,
+    document,
+)
 
 KINDS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 COUNTED = ("charges", "outbox", "history", "survey_keys")
@@ -63,38 +70,23 @@ anything = st.one_of(
 )
 
 
-class Listing:
-    """A server with one survey that takes no envelope; it remembers what it was asked."""
-
-    def __init__(self, published: bytes) -> None:
-        entry = {"id": survey_id(published), "document": published.decode(), "state": "open"}
-        entry |= {"signature": sign(published, KEY), "key": public_hex(KEY)}
-        self.listed = json.dumps({"surveys": [entry]}).encode()
-        self.asked: list[tuple[str, str, int]] = []
-
-    def request(
-        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
-    ) -> Reply:
-        self.asked.append((method, path, len(body or b"")))
-        if method == "POST":
-            raise Unreachable("nobody there")
-        return Reply(200, self.listed)
-
-
 PUBLISHED = document()
 NOON = TODAY.timestamp()
 
 
-def transcript(values: dict[str, object]) -> tuple[object, ...]:
-    """Everything that anyone but the app could see of one answer, but for the report itself."""
+def transcript(
+    values: dict[str, object], published: bytes = PUBLISHED, first: int | None = None
+) -> tuple[object, ...]:
+    """Everything that anyone but the app could see of one answer, but for the report itself.
+    `first` is what the kernel draws first."""
     bits: list[int] = []
 
     def draw(wanted: int) -> int:
         bits.append(wanted)
-        return kernel_draw(wanted)
+        return kernel_draw(wanted) if first is None or len(bits) > 1 else first
 
     with TemporaryDirectory(dir=MEMORY) as folder:
-        carrier = Listing(PUBLISHED)
+        carrier = Listing(published)
         policy = Policy(keys=[public_hex(KEY)], questions=KINDS)
         client = Client(
             "https://stats.example.org",
@@ -120,7 +112,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """The tables, without what is random in every report: key, id, payload, and what it says."""
     with closing(sqlite3.connect(folder / DATABASE)) as db:
         tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
-    tables["survey_keys"] = [(row[0], len(row[1]), row[2]) for row in tables["survey_keys"]]
+    tables["survey_keys"] = [(*row[:2], len(row[2]), row[3]) for row in tables["survey_keys"]]
     tables["outbox"] = [
         tuple(len(value) if isinstance(value, bytes) else in_a_minute(value) for value in row)
         for row in tables["outbox"]
@@ -138,7 +130,7 @@ def in_a_minute(value: object) -> object:
 
 
 def kept_envelope(kept: dict[str, list[tuple[object, ...]]]) -> range:
-    ((*_, size, _until),) = [row[:5] for row in kept["outbox"]]
+    ((*_, size, _until),) = [row[:6] for row in kept["outbox"]]
     assert isinstance(size, int)
     return range(size)
 
@@ -153,6 +145,23 @@ FITTING = transcript(ANSWERS)
 def test_any_values_leave_the_same_transcript(values: dict[str, object]) -> None:
     """Status, charge, sizes, requests, randomness and records, for whatever is answered."""
     assert transcript(values) == FITTING
+
+
+ONE = document(asks_one=True)
+ASKED_ONE = transcript(ANSWERS, ONE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)), st.integers(0, 2**64 - 1))
+def test_any_question_drawn_leaves_the_same_transcript_too(
+    values: dict[str, object], first: int
+) -> None:
+    assert transcript(values, ONE, first) == ASKED_ONE
+
+
+@pytest.mark.parametrize("question", range(len(KINDS)))
+def test_each_question_drawn_leaves_the_same_transcript(question: int) -> None:
+    assert transcript(ANSWERS, ONE, -(-question * 2**64 // len(KINDS))) == ASKED_ONE
 
 
 def test_a_guess_in_the_options_learns_nothing_from_whether_an_answer_comes(

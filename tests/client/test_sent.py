@@ -110,6 +110,17 @@ def test_what_is_shown_is_what_was_sent(
     }
 
 
+def test_of_questions_of_which_one_is_drawn_only_that_one_is_told(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(document(asks_one=True))
+    client_of().answer("app-health", **ANSWERS)
+    summary = read_summary(tmp_path / "state")
+    (told,) = as_json(summary)["reports"][0]["said"]
+    assert told["drawn_from"] == 3
+    assert f"{told['question']} (was asked 1 of 3 questions): says" in "\n".join(as_text(summary))
+
+
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions

@@ -10,8 +10,8 @@ import pytest
 from deniable.client.net.transport import checked_address
 from deniable.client.sent import read_summary
 from deniable.shared.survey.document import survey_id
-from tests.client.conftest import MakeClient, serving
-from tests.client.scripted import ACCEPTED, ANSWERS, LATER, Script, document
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ACCEPTED, ANSWERS, LATER, Script, document, serving
 from tests.eventually import PATIENCE
 
 

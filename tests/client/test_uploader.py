@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client
-from deniable.client.net import uploader
 from deniable.client.net.backoff import Backoff
 from deniable.client.net.delivery import delivery_result, retry_after_seconds
 from deniable.client.net.transport import Reply
@@ -290,14 +289,11 @@ def test_a_thread_that_died_is_replaced(
     assert client.flush(PATIENCE) == 0
 
 
-def test_flush_keeps_to_its_time(
-    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flush_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
     """The server says nothing as long as the test lasts; flush and close return all the same."""
-    monkeypatch.setattr(uploader, "SEND_SECONDS", 3600.0)
     script.publish(document())
     script.always = Answer(hold=threading.Event())
-    client = client_of()
+    client = client_of(timeout=3600.0)
     client.answer("app-health", **ANSWERS)
     assert client.flush(0.5) == 1
     client.close()
@@ -328,6 +324,7 @@ def test_flush_does_not_wait_for_what_comes_later(
     script.replies = [replace(ACCEPTED, hold=queued), replace(ACCEPTED, hold=flushed)]
     client = client_of()
     client.answer("s0", q0=True)
+    eventually(lambda: script.posts, "the first report is on its way, before any other is there")
     writer = threading.Thread(target=answer_the_others)
     writer.start()
     assert client.flush(PATIENCE) == 0

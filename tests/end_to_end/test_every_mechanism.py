@@ -21,6 +21,7 @@ from deniable.shared.privacy.certify import grid
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
+from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds import KINDS
@@ -30,6 +31,7 @@ from deniable.simulations.population import fixed
 from tests.asked import ANSWERS, survey
 from tests.server.surveys import PUBLIC
 from tests.server.world import JSON, World, world
+from tests.survey_texts import bit
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 DECEMBER = 683
@@ -55,17 +57,25 @@ class InProcess:
         return Reply(answer.status_code, answer.data)
 
 
-def walk(name: str, here: World, folder: Path) -> None:
-    """From devices to the page, with one question that this mechanism answers."""
-    published = here.publish(parse_toml(survey([name])))
-    (asked,) = published.survey.questions
+BESIDE = bit("beside", "0.5")  # the question that is not drawn, where one of two is asked
+
+
+def walk(name: str, here: World, folder: Path, beside: str = "") -> None:
+    """From devices to the page, with one question that this mechanism answers: alone, or drawn by
+    every install from two."""
+    ask = "\nask = 1\n" if beside else "\n"
+    published = here.publish(parse_toml(survey([name]).replace("\n", ask, 1) + beside))
+    assert published.survey.asks_one == bool(beside)
+    asked = published.survey.questions[0]
     assert (asked.mechanism.name, asked.kind) == (name, mechanisms()[name].kind)
     answer_on_a_device(here, published, folder)
     draw = random.Random(20261118).getrandbits
     symbols = [asked.report(ANSWERS[asked.kind][0], draw)[0] for _ in range(REPORTS)]
     send_in_both_encodings(here, published, symbols)
-    ((number, (reports, cells)),) = here.tallies(published).items()
+    ((number, (reports, kept)),) = here.tallies(published).items()
     assert (number, reports) == (DECEMBER, REPORTS + 1)
+    cells, more = kept[: asked.mechanism.cells], kept[asked.mechanism.cells :]
+    assert more == ([0, 0, REPORTS + 1, 0] if beside else [])
     counted = np.zeros(asked.mechanism.cells, dtype=np.int64)
     for symbol in symbols:
         counted[list(asked.mechanism.cells_of(symbol))] += 1
@@ -76,17 +86,20 @@ def walk(name: str, here: World, folder: Path) -> None:
 
 
 def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) -> None:
-    (asked,) = published.survey.questions
+    asked, *others = published.survey.questions
+    first = iter([0] if others else [])
     policy = Policy(keys=[PUBLIC], max_epsilon_per_round="8", max_epsilon="8")
     client = Client(
         "https://stats.example.org",
         policy=policy,
         state=folder / "device",
         now=here.clock.now,
+        draw=lambda bits: next(first, kernel_draw(bits)),
         transport=InProcess(here),
     )
     client.consent(True)
-    outcome = client.answer(published.name, **{asked.name: ANSWERS[asked.kind][0]})
+    answers = {each.name: ANSWERS[each.kind][0] for each in (asked, *others)}
+    outcome = client.answer(published.name, **answers)
     assert outcome.status == "queued", outcome
     assert client.flush(30) == 0
     client.close()
@@ -94,7 +107,10 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
 
 def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: list[int]) -> None:
     """Half in one body each way; then every byte that is no symbol is refused, both ways."""
-    payloads = [encode_report(published.survey, [symbol]) for symbol in symbols]
+    asked, *others = published.survey.questions
+    payloads = [
+        encode_report(published.survey, [symbol, *(None for _ in others)]) for symbol in symbols
+    ]
     half = len(payloads) // 2
     packed = envelope(published, 1, payloads[:half])
     named = json_envelope(published.survey, envelope(published, 2, payloads[half:]))
@@ -103,9 +119,9 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
     twin = json.dumps({"envelopes": [named]})
     sent = here.post(twin.encode(), JSON, headers=token)
     assert sent.json["accepted"] == len(payloads) - half
-    (asked,) = published.survey.questions
     for number, wrong in enumerate(bad_payloads(asked.mechanism.name), 3):
-        for reports in ([wrong], [*payloads[:5], wrong]):
+        bad = b"\0" + wrong if others else wrong
+        for reports in ([bad], [*payloads[:5], bad]):
             refused = here.post(envelope(published, number, reports).pack(), headers=token)
             assert [each["code"] for each in refused.json["refused"]] == ["bad-payload"]
         named = {"survey": published.id, "round": DECEMBER, "id": f"{number:032x}"}
@@ -137,7 +153,7 @@ def envelope(published: PublishedSurvey, number: int, payloads: list[bytes]) -> 
 def check_results(
     here: World, published: PublishedSurvey, cells: np.ndarray[Any, Any], reports: int
 ) -> None:
-    (asked,) = published.survey.questions
+    asked = published.survey.questions[0]
     analyst = here.bearer("analyst")
     answer = here.client.get(
         f"/v1/surveys/{published.id}/results?round={DECEMBER}", headers=analyst
@@ -171,6 +187,13 @@ def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) 
 @pytest.mark.parametrize("name", mechanisms())
 def test_every_mechanism_goes_the_whole_way(name: str, here: World, tmp_path: Path) -> None:
     walk(name, here, tmp_path)
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_every_mechanism_goes_the_whole_way_where_one_question_is_drawn(
+    name: str, here: World, tmp_path: Path
+) -> None:
+    walk(name, here, tmp_path, BESIDE)
 
 
 @pytest.mark.parametrize("name", mechanisms())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -34,8 +34,8 @@ def survey(questions: str = BIT, **changes: object) -> Survey:
     return parse_toml(texts.survey_text(questions, **changes))
 
 
-def mixed() -> Survey:
-    return survey(MIXED)
+def mixed(**changes: object) -> Survey:
+    return survey(MIXED, **changes)
 
 
 def until_spring(questions: str = EACH_KIND, **changes: object) -> Survey:
@@ -50,9 +50,14 @@ def published(store: Store, asked: Survey, catalogue: Catalogue | None = None) -
     return (catalogue or Catalogue(store)).publish(document, sign(document, KEY), PUBLIC)
 
 
-def symbols(asked: Survey, number: int) -> tuple[int, ...]:
-    """Some report: any symbols are ones that a client might send."""
-    return tuple(number * 2654435761 % question.mechanism.symbols for question in asked.questions)
+def symbols(asked: Survey, number: int) -> tuple[int | None, ...]:
+    """Some report: any symbols are ones that a client might send, of all questions or of one."""
+    return tuple(
+        None
+        if asked.asks_one and number % asked.drawn_from != place
+        else number * 2654435761 % question.mechanism.symbols
+        for place, question in enumerate(asked.questions)
+    )
 
 
 def envelope(
@@ -64,15 +69,18 @@ def envelope(
     return Envelope(asked.id, round_number, number.to_bytes(16, "big"), count, payload)
 
 
-def expected_cells(asked: Survey, numbers: Iterable[int]) -> list[int]:
+def expected_cells(asked: Survey, numbers: Sequence[int]) -> list[int]:
     """The tally of these reports, counted one by one and by other means than the server's."""
     totals = [[0] * question.mechanism.cells for question in asked.questions]
     for number in numbers:
         for cells, question, symbol in zip(
             totals, asked.questions, symbols(asked, number), strict=True
         ):
-            for cell in _counted(question, symbol):
+            for cell in () if symbol is None else _counted(question, symbol):
                 cells[cell] += 1
+    if asked.asks_one:
+        sent = [number % asked.drawn_from for number in numbers]
+        totals.append([sent.count(place) for place in range(asked.drawn_from)])
     return [count for cells in totals for count in cells]
 
 

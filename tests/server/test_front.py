@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
+from tests.server.test_overload import altered, connections
 from tests.server.world import JSON, Server, run, serving
 
 Answer = tuple[int, dict[str, str], Any]  # Any: JSON
@@ -101,6 +103,42 @@ def test_both_ways_are_one(
         quick = sent(server, body, kind, authorization)
         behind = sent(server, body, kind, authorization + BEHIND)
         assert quick == behind, name
+        assert quick[1]["access-control-allow-origin"] == "*", name
+
+
+REFUSED = {  # the limits that lead to it, and how a body begins that does not end
+    503: ("import deniable.server.process.front as front\nfront.MOST_IN_THREADS = 0", ""),
+    408: ("import deniable.server.process.bodies as bodies\nbodies.SECONDS = 0.1", "x"),
+}
+CLOSED = ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"]
+BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"
+
+
+@pytest.mark.parametrize("status", REFUSED)
+def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
+    tmp_path: Path, status: int
+) -> None:
+    limits, begun = REFUSED[status]
+    with serving(tmp_path, command=altered(limits)) as server:
+
+        def opened(asked: str) -> list[str]:
+            head = f"{asked} HTTP/1.1\r\n{BROWSER}{BEHIND}Content-Length: {len(begun) * 9}\r\n"
+            with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
+                answer = made[0].recv(4_096).decode().lower()
+            assert answer.startswith(f"http/1.1 {status}"), asked
+            return sorted(re.findall(r"access-control-[a-z-]+: [^\r]*", answer))
+
+        assert opened("POST /v1/envelopes") == [
+            "access-control-allow-origin: *", "access-control-expose-headers: retry-after"
+        ]  # fmt: skip
+        assert [opened(asked) for asked in CLOSED] == [[]] * len(CLOSED)
+
+
+def test_no_page_may_read_that_it_is_alive(server: Server) -> None:
+    with connections(server, 1, f"GET /healthz HTTP/1.1\r\n{BROWSER}\r\n".encode()) as made:
+        answer = made[0].recv(4_096).lower()
+    assert answer.startswith(b"http/1.1 200")
+    assert b"access-control" not in answer
 
 
 def test_a_revoked_app_token_is_soon_worth_nothing(

@@ -48,12 +48,12 @@ def test_what_was_left_out_is_counted() -> None:
     now = 0.0
     seldom = Seldom(lambda: now)
 
-    def said(text: str, line: int = 1) -> str | None:
-        record = logging.LogRecord("x", logging.ERROR, "file", line, "%s", (text,), None)
+    def said(text: str, file: str = "file", line: int = 1) -> str | None:
+        record = logging.LogRecord("x", logging.ERROR, file, line, "%s", (text,), None)
         return record.getMessage() if seldom.filter(record) else None
 
     assert [said("full"), said("full"), said("busy")] == ["full", None, None]
-    assert said("other", line=2) == "other"
+    assert (said("other", line=2), said("other", "file 2")) == ("other", "other")
     now = 60.0
     assert said("full") == "full (and 2 times before)"
 

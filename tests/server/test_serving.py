@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.store import open_store
+from deniable.server.store import SqliteStore, open_store
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import envelope, published
+from tests.server.test_kills import this_month, this_round
 from tests.server.world import DENIABLE, Server, run, serving, start
 
 
@@ -253,7 +256,7 @@ def test_no_address_and_no_time_of_arrival_is_stored_or_logged(data: Path) -> No
         ]
     connection.close()
     assert {name for table, name in columns if table == "envelopes"} == {
-        "number", "survey", "round", "id", "count", "payload"
+        "number", "survey", "round", "place", "rows", "digest"
     }  # fmt: skip
 
 
@@ -291,3 +294,39 @@ def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
     assert "is not a database of deniable" in done.stderr
     with pytest.raises(AssertionError, match="not a database"):
         start(data)
+
+
+def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> None:
+    """A limit on the size of files makes the kernel fail writes, as a quota or a broken disk."""
+    with SqliteStore.create(data) as store:
+        asked = published(store, this_month())
+    report = envelope(asked, 1, round_number=this_round(asked)).pack()
+    with serving(data) as server:
+        (worker,) = server.workers()
+        assert post(server, report) == 200
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, 0))
+        other = envelope(asked, 2, round_number=this_round(asked)).pack()
+        assert post(server, other) == 503
+        eventually(lambda: gone(worker) or worker not in server.workers(), "the worker ends")
+        eventually(lambda: post(server, other) == 200, "another takes its place")
+        assert server.process.poll() is None
+        code, errors = server.stop()
+    assert code == 0
+    assert "no more reports are taken until the next start" in errors
+    assert "Traceback" not in errors
+    with open_store(data) as store:
+        assert store.tallies(asked.sequence)[0].reports == 2
+
+
+def post(server: Server, body: bytes) -> int:
+    request = urllib.request.Request(
+        server.url + "/v1/envelopes", data=body, headers={"Content-Type": CONTENT_TYPE}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return 0

@@ -2,16 +2,19 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from deniable.server.store import FILE, SqliteStore, back_up, restore
+from deniable.server.store import FILE, SqliteStore, Upload, back_up, migrate, restore
+from deniable.server.store.sqlite import migration
 from deniable.server.store.sqlite.schema import VERSION, metadata
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
-from tests.server.world import World
+from tests.server.world import World, serving
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -89,7 +92,7 @@ def test_publishing_the_same_again_changes_nothing(here: World) -> None:
 
 def test_a_backup_holds_everything_and_is_private(here: World, tmp_path: Path) -> None:
     asked = here.publish(survey())
-    here.send(envelope(asked, 1), envelope(asked, 2))
+    here.send(envelope(asked, 1), envelope(asked, 2), app=True)
     copy = tmp_path / "copy"
     assert back_up(here.store.data, copy) == copy.stat().st_size
     assert copy.stat().st_mode & 0o077 == 0
@@ -160,13 +163,83 @@ def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(her
         here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
 
 
-def test_a_data_folder_of_version_1_opens_unchanged(tmp_path: Path) -> None:
+# Damage
+
+
+def damage(data: Path, statement: str) -> None:
+    """As a disk would that turns bits: the file stays a good database."""
+    with closing(sqlite3.connect(data / FILE)) as connection, connection:
+        assert connection.execute(statement).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "cells = CAST(x'02' || substr(cells, 2) AS BLOB)",
+        "reports = reports + 1",
+        "sealed = 1",
+        "round = round - 1",
+        "digest = x'00'",
+    ],
+)
+def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, change: str) -> None:
+    asked = here.publish(survey(minimum_reports=1))
+    here.send(envelope(asked, 1), envelope(asked, 2), app=True)
+    damage(here.store.data, f"UPDATE tallies SET {change}")
+    assert here.send(envelope(asked, 3)).status_code == 200
+    with here.store.transaction() as transaction:
+        transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+    here.store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])
+    for read in (partial(here.store.tallies, asked.sequence), here.store.report_totals):
+        with pytest.raises(StoreUnusable, match="is damaged"):
+            read()
+    with pytest.raises(StoreUnusable, match="is damaged"):
+        back_up(here.store.data, here.store.data / "copy")
+    assert not (here.store.data / "copy").exists()
+    address = f"/v1/surveys/{asked.id}/results"
+    assert here.client.get(address, headers=here.bearer("analyst")).status_code == 503
+    if not change.startswith("round"):
+        assert here.store.purge(100) == 0
+
+
+def test_damaged_envelopes_take_nothing_more(here: World) -> None:
+    """Whether a report has come already cannot be said."""
+    asked = here.publish(survey())
+    here.send(envelope(asked, 1))
+    damage(
+        here.store.data, "UPDATE envelopes SET rows = CAST(x'0100ff' || substr(rows, 4) AS BLOB)"
+    )
+    assert here.send(envelope(asked, 1)).status_code == 503
+    assert here.tallies(asked)[DECEMBER][0] == 1
+
+
+# Migration
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
     """Written by the first server: a survey, two reports in one round, their counters, a token."""
-    (tmp_path / "data").mkdir()
-    with closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / FILE)) as connection:
         connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
-        before = [*connection.iterdump()]
-    with SqliteStore.open(tmp_path / "data") as store:
+    return folder
+
+
+def test_an_older_folder_is_migrated_by_a_start_and_by_nothing_else(old: Path) -> None:
+    before = (old / FILE).read_bytes()
+    with pytest.raises(StoreUnusable, match=r"`deniable serve` migrates it.*Nothing was changed"):
+        SqliteStore.open(old)
+    assert (old / FILE).read_bytes() == before
+    with serving(old):
+        pass
+    SqliteStore.open(old).close()
+
+
+def test_a_migrated_folder_says_the_same(old: Path) -> None:
+    assert migrate(old)
+    assert not migrate(old)
+    with SqliteStore.open(old) as store:
         (asked,) = Catalogue(store).surveys()
         (tally,) = store.tallies(asked.sequence)
         assert (asked.name, asked.state, tally.round, tally.reports) == (
@@ -179,13 +252,36 @@ def test_a_data_folder_of_version_1_opens_unchanged(tmp_path: Path) -> None:
         assert store.unsealed_rounds() == {asked.sequence: [DECEMBER]}
         with store.transaction() as transaction:
             assert not transaction.is_sealed(asked.sequence, DECEMBER)
-    with closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+            again = [envelope(asked, number) for number in (1, 2, 3)]
+            uploads = [Upload(asked, e.round, e.id, e.count, e.payload) for e in again]
+            assert transaction.insert(uploads) == {uploads[2].key}
+
+
+def test_a_migration_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise StoreUnusable("the disk is full")
+
+    with closing(sqlite3.connect(old / FILE)) as connection:
+        before = [*connection.iterdump()]
+    monkeypatch.setattr(migration, "tally_row", fails)
+    with pytest.raises(StoreUnusable):
+        migrate(old)
+    with closing(sqlite3.connect(old / FILE)) as connection:
         assert [*connection.iterdump()] == before
 
 
-def test_a_new_data_folder_has_the_tables_of_version_1(data: Path) -> None:
-    with closing(sqlite3.connect(data / FILE)) as connection:
-        new = {line for line in connection.iterdump() if line.startswith("CREATE")}
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
-        assert {line for line in connection.iterdump() if line.startswith("CREATE")} == new
+def test_a_migrated_folder_has_the_tables_of_a_new_one(old: Path, data: Path) -> None:
+    migrate(old)
+    tables = []
+    for folder in (old, data):
+        with closing(sqlite3.connect(folder / FILE)) as connection:
+            tables.append({line for line in connection.iterdump() if line.startswith("CREATE")})
+    assert tables[0] == tables[1]
+
+
+def test_an_older_backup_is_migrated_when_it_is_restored(old: Path, tmp_path: Path) -> None:
+    before = (old / FILE).read_bytes()
+    restore(old / FILE, tmp_path / "again")
+    with SqliteStore.open(tmp_path / "again") as store:
+        assert store.report_totals() == {1: 2}
+    assert (old / FILE).read_bytes() == before

@@ -4,17 +4,19 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deniable.server.intake import upkeep
 from deniable.server.intake import writer as writing
-from deniable.server.intake.commit import Outcome
+from deniable.server.intake.commit import Outcome, commit
 from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload
+from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -232,9 +234,9 @@ def test_counters_that_cannot_be_written_wait_for_the_next_time(
 
 def rows(data: Path) -> int:
     with sqlite3.connect(data / "deniable.sqlite3") as connection:
-        (number,) = connection.execute("SELECT count(*) FROM envelopes").fetchone()
+        buckets = connection.execute("SELECT rows FROM envelopes").fetchall()
     connection.close()
-    return int(number)
+    return sum(bucket.rows(each) for (each,) in buckets)
 
 
 def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) -> None:
@@ -243,8 +245,10 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
     end = datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=14 + 90)
     with writer_of(store) as writer:
         writer.write([upload(asked, 1), upload(asked, 2)])
-    assert upkeep.purge(store, Catalogue(store), end) == 0
+    upkeep.seal_ended(store, Catalogue(store), end)
+    assert store.purge(upkeep.SLICE) == 0
     assert rows(store.data) == 2
+    store.keep_day(end.date())
     with writer_of(store, Hands(end + timedelta(hours=2))):
         eventually(lambda: rows(store.data) == 0, "a start deletes them")
     assert counted(store, asked) == [2, *expected_cells(asked.survey, [1, 2])]
@@ -255,18 +259,66 @@ def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: F
     asked = published(store, survey())
     with writer_of(store) as writer:
         assert writer.write([upload(asked, 1)]) == ["accepted"]
-        store.purge(asked.sequence, [DECEMBER])
+        store.seal(asked.sequence, [DECEMBER])
+        assert store.purge(upkeep.SLICE) == 1
         assert writer.write([upload(asked, 1), upload(asked, 2)]) == ["late", "late"]
     assert counted(store, asked)[0] == 1
 
 
 def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> None:
-    mark = bytes(range(64, 128)) * 16
+    mark = bytes(range(64, 128)) * 10  # within a page
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
         with store.transaction() as transaction:
             transaction.insert([Upload(asked, DECEMBER, bytes(16), len(mark), mark)])
         assert mark in b"".join(file.read_bytes() for file in store.data.iterdir())
-        store.purge(asked.sequence, [DECEMBER])
+        with store.transaction() as transaction:
+            transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+        store.seal(asked.sequence, [DECEMBER])
+        assert store.purge(upkeep.SLICE) == 1
+        assert store.forget_order()
         left = b"".join(file.read_bytes() for file in store.data.iterdir())
     assert mark not in left
+
+
+def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> None:
+    """30,000 envelopes are deleted; an upload that comes meanwhile is the next to be committed."""
+    events: list[str] = []
+
+    class Purging(SqliteStore):
+        """Each slice of a purge finds one more upload waiting when it is done."""
+
+        def purge(self, most: int) -> int:
+            answers.append(pool.submit(writer.write, [upload(now, len(answers))]))
+            eventually(lambda: writer.waiting == 1, "it waits")
+            before = rows_of_envelopes(self.data)
+            gone = super().purge(most)
+            assert before - rows_of_envelopes(self.data) <= upkeep.SLICE
+            events.append("slice")
+            return gone
+
+        @contextmanager
+        def transaction(self) -> Iterator[SqliteTransaction]:
+            with super().transaction() as transaction:
+                yield transaction
+            events.append("commit")
+
+    answers: list[Future[list[Outcome]]] = []
+    with Purging.create(tmp_path / "data") as store, ThreadPoolExecutor(2) as pool:
+        old, now = published(store, survey(name="old")), published(store, survey(name="now"))
+        with store.transaction() as transaction:
+            commit(transaction, [upload(old, number * 2**100) for number in range(30_000)])
+        store.seal(old.sequence, [DECEMBER])
+        events.clear()
+        with writer_of(store) as writer:
+            eventually(lambda: rows(store.data) == len(answers), "all are deleted")
+            assert {tuple(answer.result(PATIENCE)) for answer in answers} == {("accepted",)}
+    slices = len(answers)
+    assert slices > 8
+    assert events[: 2 * slices] == ["slice", "commit"] * slices
+
+
+def rows_of_envelopes(data: Path) -> int:
+    with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
+        (number,) = connection.execute("SELECT count(*) FROM envelopes").fetchone()
+    return int(number)

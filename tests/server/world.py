@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -156,9 +156,12 @@ DENIABLE = [
 ]
 
 
-def start(data: Path, *, port: int = 0, command: list[str] | None = None) -> Server:
+def start(
+    data: Path, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
+) -> Server:
+    base = [*(command or [*DENIABLE, "serve"]), "--data", str(data), "--port", str(port), "--json"]
     process = subprocess.Popen(
-        [*(command or [*DENIABLE, "serve"]), "--data", str(data), "--port", str(port), "--json"],
+        [*base, *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -174,8 +177,10 @@ def start(data: Path, *, port: int = 0, command: list[str] | None = None) -> Ser
 
 
 @contextmanager
-def serving(data: Path, *, port: int = 0, command: list[str] | None = None) -> Iterator[Server]:
-    server = start(data, port=port, command=command)
+def serving(
+    data: Path, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
+) -> Iterator[Server]:
+    server = start(data, port=port, command=command, more=more)
     try:
         yield server
     finally:

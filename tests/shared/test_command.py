@@ -72,6 +72,15 @@ def test_help_and_version_answer() -> None:
     assert deniable("no-such-verb").returncode == 2
 
 
+def test_the_namespace_is_a_command_too() -> None:
+    """Where the script is not on the PATH: `python -m deniable`."""
+    command = [sys.executable, "-m", "deniable", "--version"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == (deniable("--version").stdout, "")
+    command = [sys.executable, "-m", "deniable", "no-such-verb"]
+    assert subprocess.run(command, capture_output=True).returncode == 2
+
+
 def test_help_loads_no_heavy_library() -> None:
     """So that it answers at once; the bench measures how fast."""
     code = (

@@ -1,6 +1,8 @@
 """Wire messages as files: good ones read and written back, bad ones refused for their reason."""
 
 import json
+from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey, parse_document
+from tests.asked import position
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -29,16 +32,29 @@ def vectors(name: str) -> Any:  # JSON has no type of its own
     return json.loads((FOLDER / name).read_text())
 
 
-ENVELOPES = vectors("envelopes.json")
+FILES = [vectors("envelopes.json"), vectors("envelopes_ask_one.json")]
+
+
+def messages(kind: str) -> list[dict[str, Any]]:
+    """Of both surveys: of one that asks all its questions, and of one that asks one of them."""
+    return [vector | {"of": file["survey"]} for file in FILES for vector in file.get(kind, ())]
+
+
+GOOD, BAD_BODY, BAD_PAYLOAD = map(messages, ("good", "bad_body", "bad_payload"))
 
 
 def title(vector: dict[str, Any]) -> str:
     return str(vector["name"])
 
 
-@pytest.fixture(scope="module")
-def survey() -> Survey:
-    return parse_document(vectors("survey.json")["document"].encode())
+@cache
+def published(file: str) -> Survey:
+    return parse_document(vectors(file)["document"].encode())
+
+
+@pytest.fixture
+def survey(vector: dict[str, Any]) -> Survey:
+    return published(vector["of"])
 
 
 def parse(vector: dict[str, str], survey: Survey) -> list[Envelope]:
@@ -51,7 +67,7 @@ def parse_json(vector: dict[str, str]) -> list[NamedReports]:
     return parse_json_envelopes(vector["json"].encode())
 
 
-@pytest.mark.parametrize("vector", ENVELOPES["good"], ids=title)
+@pytest.mark.parametrize("vector", GOOD, ids=title)
 def test_good_messages_mean_the_same_in_both_encodings(
     vector: dict[str, Any], survey: Survey
 ) -> None:
@@ -71,7 +87,7 @@ def test_good_messages_mean_the_same_in_both_encodings(
     assert binary == stated
 
 
-@pytest.mark.parametrize("vector", ENVELOPES["good"], ids=title)
+@pytest.mark.parametrize("vector", GOOD, ids=title)
 def test_good_messages_are_written_as_they_were_read(
     vector: dict[str, Any], survey: Survey
 ) -> None:
@@ -84,14 +100,14 @@ def test_good_messages_are_written_as_they_were_read(
         assert b"".join(reports) == envelope.payload
 
 
-@pytest.mark.parametrize("vector", ENVELOPES["bad_body"], ids=title)
+@pytest.mark.parametrize("vector", BAD_BODY, ids=title)
 def test_a_bad_body_is_refused_whole(vector: dict[str, str], survey: Survey) -> None:
     with pytest.raises(InvalidEnvelope) as caught:
         parse(vector, survey)
     assert caught.value.code == "bad-body"
 
 
-@pytest.mark.parametrize("vector", ENVELOPES["bad_payload"], ids=title)
+@pytest.mark.parametrize("vector", BAD_PAYLOAD, ids=title)
 def test_a_bad_payload_refuses_its_envelope(vector: dict[str, str], survey: Survey) -> None:
     with pytest.raises(InvalidEnvelope) as caught:
         [decode_reports(survey, envelope) for envelope in parse(vector, survey)]
@@ -108,7 +124,7 @@ def test_the_first_and_the_last_round_are_the_same_in_both_encodings(number: int
 
 
 def test_every_truncation_of_a_valid_message_is_refused() -> None:
-    message = bytes.fromhex(ENVELOPES["good"][0]["binary"])
+    message = bytes.fromhex(GOOD[0]["binary"])
     for length in range(len(message)):
         with pytest.raises(InvalidEnvelope):
             parse_envelopes(message[:length])
@@ -126,6 +142,16 @@ def test_envelope_ids_are_those_of_the_vectors(vector: dict[str, Any]) -> None:
     assert made.hex() == vector["id"]
 
 
+@pytest.mark.parametrize("vector", vectors("survey_ask_one.json")["drawn"])
+def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) -> None:
+    """The first eight; what noise the others make does not matter."""
+    drawn = published("survey_ask_one.json")
+    draws = chain([int.from_bytes(bytes.fromhex(vector["draw"]), "little")], repeat(0))
+    report = drawn.report(dict.fromkeys(drawn.costs), lambda _: next(draws))
+    asked = [number for number, symbol in enumerate(report.symbols) if symbol is not None]
+    assert asked == [vector["question"]]
+
+
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
     """One call of the draw per report, of exactly these bytes."""
@@ -138,7 +164,7 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
         return int.from_bytes(random, "little")
 
     mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
-    given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+    given = answer if isinstance(answer, int) else position(answer, mechanism)
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]

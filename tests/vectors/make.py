@@ -1,4 +1,5 @@
-"""Add vectors for the mechanisms of the table that have none: python -m tests.vectors.make
+"""Add vectors for the mechanisms of the table that have none, and files that are not there:
+python -m tests.vectors.make
 
 What is there stays as it is: vectors are a promise to other implementations. Look at what was
 added, and check some of it by hand, before you keep it.
@@ -12,6 +13,7 @@ from typing import Any
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
+from tests.vectors import ask_one
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
@@ -22,6 +24,7 @@ RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 def main() -> None:
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
+    ask_one.make(FOLDER)
 
 
 def add(path: Path, make: Any) -> None:  # Any: a function to JSON
@@ -44,7 +47,8 @@ def head(mechanism: Mechanism) -> dict[str, Any]:
 
 def drawn(mechanism: Mechanism) -> dict[str, Any]:
     """One report: the answer, the random bytes, and the symbol that they give."""
-    given = mechanism.answer_at(mechanism.answers // 2)
+    answer = mechanism.answers // 2
+    given = mechanism.answer_at(answer)
     used: list[bytes] = []
 
     def draw(bits: int) -> int:
@@ -55,7 +59,7 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
     (random_bytes,) = used
     return {
         **head(mechanism),
-        "answer": given if isinstance(given, int) else "/".join(map(str, given)),
+        "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
         "draw": random_bytes.hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),

@@ -3,11 +3,13 @@
 A lock that another thread held at the fork stays locked in the child forever, threads do not come
 along, and an open SQLite connection must not be carried over at all. `os.fork` tells us; a fork
 made in C (uWSGI) does not, so what is watched also compares process numbers when it is used.
+gevent's patch is like a fork: a lock that was made before it stops all greenlets of the process.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from weakref import WeakSet
 
 
@@ -19,7 +21,7 @@ class ForkAware:
         _watched.add(self)
 
     def same_process(self) -> None:
-        if self._process != os.getpid():
+        if self._made_in != _here():
             self._remake()
 
     def before_fork(self) -> None:
@@ -33,8 +35,13 @@ class ForkAware:
         raise NotImplementedError
 
     def _remake(self) -> None:
-        self._process = os.getpid()
+        self._made_in = _here()
         self.remake()
+
+
+def _here() -> tuple[int, object]:
+    """The process, and the kind of lock that its threads have."""
+    return os.getpid(), threading.Lock
 
 
 _watched: WeakSet[ForkAware] = WeakSet()
@@ -55,6 +62,7 @@ def _after_in_child() -> None:
         each._remake()
 
 
-os.register_at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
-)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )

@@ -13,6 +13,7 @@ from deniable.client.state import outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, entries
 from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.client.state.people import Identity, known
 from deniable.shared.privacy.epsilon import decimal_text
 
 DELIVERIES = {
@@ -27,19 +28,32 @@ DELIVERIES = {
 
 @dataclass(frozen=True)
 class Summary:
+    """`entries` are as they are on disk; `text` is fit for a screen."""
+
     consent: bool = False
     entries: tuple[HistoryEntry, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     dropped: int = 0
+    others: int = 0  # people beside the install's own
+
+    @property
+    def text(self) -> str:
+        return "\n".join(as_text(self))
 
 
-def read_summary(folder: str | os.PathLike[str]) -> Summary:
-    state = State(folder)
+def read_summary(folder: str | os.PathLike[str], person: str | None = None) -> Summary:
+    """Of a person by the app's id, or of the install's own."""
+    return summary(State(folder), Identity(person))
+
+
+def summary(state: State, identity: Identity) -> Summary:
     if not state.begun:
         return Summary()
-    with state.transaction() as db:
-        given = Consent().obstacle(db) is None
-        return Summary(given, tuple(entries(db)), read_ledger(db), outbox.dropped(db))
+    with state.transaction(durable=False) as db:
+        given, whose = Consent(identity).obstacle(db) is None, identity.person(db)
+        ledger, lost = read_ledger(db, whose), outbox.dropped(db, whose)
+        others = known(db) if identity == Identity(None) else 0
+        return Summary(given, tuple(entries(db, whose)), ledger, lost, others)
 
 
 def as_json(summary: Summary) -> dict[str, Any]:  # Any: a JSON document
@@ -75,6 +89,8 @@ def as_text(summary: Summary) -> Iterator[str]:
         yield from _entry_lines(entry)
     if summary.dropped:
         yield f"\n{summary.dropped} reports were dropped because too many were waiting."
+    if summary.others:
+        yield f"\nNot shown: what {summary.others} other people said; name one with --person ID."
     if summary.ledger.questions:
         yield from _spent_lines(summary.ledger)
 
@@ -84,8 +100,9 @@ def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
     reason = f" ({escaped(entry.detail)})" if entry.detail else ""
     yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
     for part in entry.symbols:
+        drawn = f" (was asked 1 of {part.drawn_from} questions)" if part.drawn_from > 1 else ""
         yield escaped(
-            f"    {part.question}: says {part.says}; {part.odds} (ε {part.epsilon})", 1000
+            f"    {part.question}{drawn}: says {part.says}; {part.odds} (ε {part.epsilon})", 1000
         )
 
 
@@ -93,3 +110,5 @@ def _spent_lines(ledger: Ledger) -> Iterator[str]:
     yield f"\nSpent so far: ε {decimal_text(ledger.total)} over all surveys and rounds."
     for name, cost in sorted(ledger.questions.items()):
         yield f"    {escaped(name)}: ε {decimal_text(cost)}"
+    if sum(ledger.questions.values()) > ledger.total:
+        yield "    (where one question was drawn, each is charged: any might have been the one)"

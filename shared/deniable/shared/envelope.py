@@ -3,7 +3,8 @@
     "DNB1" · survey id (32) · round (u32) · envelope id (16) · count (u32) · length (u32) · payload
 
 little-endian, back to back; lengths in bytes. A payload is `count` reports, each the survey's
-questions in order.
+questions in order; where each install is asked one of them, that question's number, its symbol,
+and zeros up to the longest.
 PROTOCOL.md is the norm; `tests/vectors/` has good messages and bad ones.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encoding import is_hex
-from deniable.shared.survey.document import Survey
+from deniable.shared.survey.document import Survey, Symbols
 from deniable.shared.survey.questions import Question
 
 MAGIC = b"DNB1"
@@ -29,6 +30,8 @@ MOST_BODY_BYTES = 2**20
 MOST_JSON_BYTES = 2**16  # parsed, JSON takes some twenty times its length of memory
 MOST_ENVELOPES = 4_096  # in one body with an app token; without one it holds one envelope
 MOST_REPORTS = 65_536
+NO_QUESTION = "a report begins with the number of one of the survey's questions, from 0"
+NOT_ZERO = "what follows its symbol is not zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,20 @@ def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
     return hmac.digest(key, message, hashlib.sha256)[:16]
 
 
-def encode_report(survey: Survey, symbols: Sequence[int]) -> bytes:
-    pairs = zip(survey.questions, symbols, strict=True)
-    return b"".join(s.to_bytes(q.mechanism.payload_size, "little") for q, s in pairs)
+def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
+    """The same size whatever is reported, and of whichever question."""
+    parts = [
+        (number, symbol.to_bytes(question.mechanism.payload_size, "little"))
+        for number, (question, symbol) in enumerate(zip(survey.questions, symbols, strict=True))
+        if symbol is not None
+    ]
+    if not survey.asks_one:
+        return b"".join(payload for _, payload in parts)
+    ((number, payload),) = parts
+    return (bytes([number]) + payload).ljust(survey.report_size, b"\0")
 
 
-def decode_reports(survey: Survey, envelope: Envelope) -> list[tuple[int, ...]]:
+def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
     """Every report of an envelope, by the rules that the server keeps: the reference for them."""
     size = survey.report_size
     if envelope.count == 0:
@@ -89,21 +100,38 @@ def decode_reports(survey: Survey, envelope: Envelope) -> list[tuple[int, ...]]:
     return [decode_report(survey, envelope.payload[start : start + size]) for start in starts]
 
 
-def decode_report(survey: Survey, payload: bytes) -> tuple[int, ...]:
+def decode_report(survey: Survey, payload: bytes) -> Symbols:
     """The symbols of one report; refuses what no client sends."""
     if len(payload) != survey.report_size:
         raise InvalidEnvelope(
             "bad-payload", f"a report has {survey.report_size} bytes, got {len(payload)}"
         )
+    if survey.asks_one:
+        return _decode_one(survey, payload[0], payload[1:])
     symbols, start = [], 0
     for question in survey.questions:
         end = start + question.mechanism.payload_size
-        symbol = int.from_bytes(payload[start:end], "little")
-        if not question.mechanism.encoding.is_symbol(symbol):
-            raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
-        symbols.append(symbol)
+        symbols.append(_decode(question, payload[start:end]))
         start = end
     return tuple(symbols)
+
+
+def _decode_one(survey: Survey, number: int, padded: bytes) -> Symbols:
+    if number >= len(survey.questions):
+        raise InvalidEnvelope("bad-payload", NO_QUESTION)
+    asked = survey.questions[number]
+    size = asked.mechanism.payload_size
+    if any(padded[size:]):
+        raise InvalidEnvelope("bad-payload", f"question {asked.name!r}: {NOT_ZERO}")
+    symbol = _decode(asked, padded[:size])
+    return tuple(symbol if each is asked else None for each in survey.questions)
+
+
+def _decode(question: Question, payload: bytes) -> int:
+    symbol = int.from_bytes(payload, "little")
+    if not question.mechanism.encoding.is_symbol(symbol):
+        raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
+    return symbol
 
 
 def parse_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[Envelope]:
@@ -173,16 +201,20 @@ def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
     }
 
 
-def _json_report(survey: Survey, symbols: tuple[int, ...]) -> dict[str, int | str]:
+def _json_report(survey: Survey, symbols: Symbols) -> dict[str, int | str]:
     pairs = zip(survey.questions, symbols, strict=True)
-    return {each.name: each.mechanism.encoding.to_json(symbol) for each, symbol in pairs}
+    return {q.name: q.mechanism.encoding.to_json(s) for q, s in pairs if s is not None}
 
 
-def _symbols(survey: Survey, report: object) -> list[int]:
-    if not isinstance(report, dict) or set(report) != {q.name for q in survey.questions}:
-        names = ", ".join(question.name for question in survey.questions)
-        raise InvalidEnvelope("bad-payload", f"a report has exactly the keys {names}")
-    return [_symbol(question, report[question.name]) for question in survey.questions]
+def _symbols(survey: Survey, report: object) -> Symbols:
+    names = [question.name for question in survey.questions]
+    keys = set(report) if isinstance(report, dict) else set()
+    if survey.asks_one and not (len(keys) == 1 and keys <= set(names)):
+        raise InvalidEnvelope("bad-payload", f"a report has one of the keys {', '.join(names)}")
+    if not survey.asks_one and keys != set(names):
+        raise InvalidEnvelope("bad-payload", f"a report has exactly the keys {', '.join(names)}")
+    assert isinstance(report, dict), "it has keys"
+    return tuple(_symbol(q, report[q.name]) if q.name in keys else None for q in survey.questions)
 
 
 def _symbol(question: Question, value: object) -> int:

@@ -5,6 +5,7 @@
     ├── InvalidSurvey       a survey document that nobody should answer                (ValueError)
     ├── InvalidPolicy       a policy that an app cannot have meant                     (ValueError)
     ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
+    ├── InvalidPerson       an id for which an app keeps no person                     (ValueError)
     ├── InvalidEnvelope     bytes that are not envelopes, or an envelope not taken     (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
     ├── WrongUse            a command called with what it cannot use: exit code 2
@@ -48,6 +49,16 @@ class InvalidAnswer(DeniableError, ValueError):
             "recorded; declare it there, or correct its name"
         )
         self.question = question
+
+
+class InvalidPerson(DeniableError, ValueError):
+    """An id that names no person: empty, very long, or no text. Never carries the id."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__(
+            "a person's id is a text of 1 to 1000 characters, the app's own for them; "
+            f"this one cannot be used: {mistake}; nothing was recorded"
+        )
 
 
 class InvalidEnvelope(DeniableError, ValueError):

@@ -64,6 +64,54 @@ def test_the_normal_interval_fails_the_same_check() -> None:
     assert coverage(seen - spread, seen + spread, people, rate) == pytest.approx(0.4791, abs=5e-5)
 
 
+def asked_of(rates: list[float], asked: int) -> np.ndarray:
+    """The distribution of successes where so many of these fixed people are asked, every set of so
+    many alike; exactly, person by person."""
+    sets = np.zeros((asked + 1, asked + 1))  # [people chosen so far, successes of them]
+    sets[0, 0] = 1
+    for rate in rates:
+        chosen = np.zeros_like(sets)
+        chosen[1:] = (1 - rate) * sets[:-1]
+        chosen[1:, 1:] += rate * sets[:-1, :-1]
+        sets += chosen
+    return np.asarray(sets[asked] / math.comb(len(rates), asked))
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
+@pytest.mark.parametrize("holders", [0, 1, 7, 15, 30])
+def test_of_fixed_people_the_limits_are_about_those_too_who_were_not_asked(
+    epsilon: str, holders: int
+) -> None:
+    """30 people, of whom any number is asked: the share of all 30 is covered."""
+    people, design = 30, RandomizedResponse(Epsilon(epsilon))
+    rates = [rate_of(design, 1.0)] * holders + [rate_of(design, 0.0)] * (people - holders)
+    truth = sum(rates) / people
+    for asked in range(1, people + 1):
+        low, high = limits(np.arange(asked + 1), asked, 0.95)
+        probabilities = asked_of(rates, asked)
+        assert probabilities.sum() == pytest.approx(1)
+        assert probabilities @ np.arange(asked + 1) == pytest.approx(asked * truth)
+        assert probabilities[(low <= truth) & (truth <= high)].sum() >= 0.95
+
+
+def test_people_asked_because_of_their_answers_fail_the_same_check() -> None:
+    """Twin: 20 of the 30 hold it, and only they may be asked."""
+    design = RandomizedResponse(Epsilon("2"))
+    yes, no = rate_of(design, 1.0), rate_of(design, 0.0)
+    low, high = limits(np.arange(16), 15, 0.95)
+    truth, probabilities = (20 * yes + 10 * no) / 30, asked_of([yes] * 20, 15)
+    assert probabilities[(low <= truth) & (truth <= high)].sum() < 0.95
+
+
+@pytest.mark.parametrize("asked", [1, 2, 5, 8])
+def test_successes_of_a_sample_are_a_sum_of_independent_trials(asked: int) -> None:
+    """As the docstring proves: no root of their generating function is complex, or positive."""
+    probabilities = asked_of([0.1, 0.15, 0.3, 0.5, 0.55, 0.7, 0.8, 0.95], asked)
+    roots = np.roots(probabilities[::-1])
+    assert np.abs(roots.imag).max() < 1e-4 * np.abs(roots).max()
+    assert roots.real.max() <= 0
+
+
 @pytest.mark.parametrize(
     ("design", "share", "expected"),
     [

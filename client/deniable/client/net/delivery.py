@@ -25,6 +25,7 @@ class DeliveryResult:
     detail: str = ""
     pause: float = 0.0
     reached: bool = True  # whether the server may have seen it
+    kind: str = "delivery"  # of failure, in a word
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:

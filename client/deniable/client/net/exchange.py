@@ -1,8 +1,8 @@
 """One request and its reply over a connection of its own, all of it before one deadline.
 
-The deadline holds at the socket: each wait, for the connection, the handshake, a header, a chunk or
-the next byte, lasts no longer than what is left of it. A server that drips, or says `100 Continue`
-without an end, is cut off in time, and what it says before the body is bounded.
+The deadline holds at the socket: each wait, for the connection, a proxy's tunnel, the handshake, a
+header, a chunk or the next byte, lasts no longer than what is left of it. A server that drips, or
+says `100 Continue` without an end, is cut off in time, and what it says before the body is bounded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
+
+from deniable.client.net.proxy import Proxy, ProxyRefused
 
 if TYPE_CHECKING:
     import ssl
@@ -31,16 +33,24 @@ HEADERS = {
 }
 
 
-def connected(address: SplitResult, deadline: float) -> socket.socket:
-    """A connection to the address; for https, one whose certificate is verified."""
+class TooLarge(ValueError):
+    """More was said than is ever read."""
+
+
+def connected(
+    address: SplitResult, deadline: float, ca: str | None = None, proxy: Proxy | None = None
+) -> socket.socket:
+    """A connection to the address, through the proxy if there is one; for https, one whose
+    certificate is verified."""
     tls = address.scheme == "https"
     host, port = address.hostname or "", address.port or (443 if tls else 80)
-    sock = _plain(host, port, deadline)
+    sock = _tunnel(proxy, host, port, deadline) if proxy else _plain(host, port, deadline)
     if not tls:
         return sock
     with closing(sock):  # the wrapped one takes its place
+        context = trusting(ca)
         sock.settimeout(_rest(deadline))
-        return _trusting().wrap_socket(sock, server_hostname=host)
+        return context.wrap_socket(sock, server_hostname=host)
 
 
 def exchanged(
@@ -71,7 +81,7 @@ def _body(response: HTTPResponse, most: int) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > most:
-            raise ValueError("the reply is too large")
+            raise TooLarge("the reply is too large")
     if response.length:
         raise HTTPException("the reply is cut short")
     return b"".join(pieces)
@@ -93,15 +103,34 @@ def _plain(host: str, port: int, deadline: float) -> socket.socket:
     raise failure
 
 
-def _trusting() -> ssl.SSLContext:
-    """Certificates of the usual authorities only, whatever the environment names; it may not ask
-    for the connection's keys either, as it could of `ssl.create_default_context`."""
+def _tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.socket:
+    """What the proxy says before the tunnel is bounded in time and size like any head."""
+    sock = _plain(proxy.host, proxy.port, deadline)
+    try:
+        timed = _TimedSocket(sock, deadline)
+        timed.sendall(proxy.request(host, port))
+        with closing(HTTPResponse(cast(Any, timed), method="CONNECT")) as reply:  # Any: as below
+            reply.begin()
+        if not 200 <= reply.status < 300:
+            raise ProxyRefused(reply.status)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def trusting(ca: str | None) -> ssl.SSLContext:
+    """Certificates of these authorities only, by default the usual ones, whatever the environment
+    names; it may not ask for the connection's keys either, as it could of
+    `ssl.create_default_context`."""
     import ssl
 
-    import certifi
+    if ca is None:
+        import certifi
 
+        ca = certifi.where()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and host name
-    context.load_verify_locations(certifi.where())
+    context.load_verify_locations(ca)
     return context
 
 
@@ -145,5 +174,5 @@ class _Incoming(RawIOBase):
         count = self._sock.recv_into(buffer)
         self.left -= count
         if self.left < 0:
-            raise ValueError("the reply is too large")
+            raise TooLarge("the reply is too large")
         return count

@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from deniable.client.escaping import escaped
 from deniable.client.forking import ForkAware
+from deniable.client.logs import failed
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.shared.errors import StoreUnusable
 
 FETCH_SECONDS = 2.0  # that a caller waits
-LIST_SECONDS = 20.0  # until the whole list has come, on a slow line
+LIST_TIMES = 2.0  # of the timeout of other exchanges: a list is longer than a reply
 LONGEST_PAUSE = 300.0
 
 
@@ -23,8 +25,13 @@ class Fetching(ForkAware):
     """`keep` reads a reply and puts it on disk, or raises Unreachable if there is no list in it."""
 
     def __init__(
-        self, transport: Transport, keep: Callable[[Reply], None], monotonic: Callable[[], float]
+        self,
+        transport: Transport,
+        keep: Callable[[Reply], None],
+        monotonic: Callable[[], float],
+        timeout: float,
     ) -> None:
+        self.list_seconds = LIST_TIMES * timeout  # until the whole list has come, on a slow line
         self._transport, self._keep, self._monotonic = transport, keep, monotonic
         super().__init__()
 
@@ -32,9 +39,10 @@ class Fetching(ForkAware):
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
         self.ended_well = self._in_vain = 0  # fetches, in this process
+        self.failure = ""  # why the last one brought nothing
         self._pause_until = 0.0
 
-    def fetch(self, seen: int) -> bool:
+    def fetch(self, seen: int, wait: float | None = None) -> bool:
         """Whether there is a list on disk that is newer than so many fetches that ended well."""
         self.same_process()
         _load_libraries()
@@ -46,7 +54,8 @@ class Fetching(ForkAware):
             flight = self._flight
             if flight is None or flight.done.is_set() or self._monotonic() >= flight.until:
                 flight = self._flight = self._started()
-        flight.done.wait(FETCH_SECONDS)
+        if not flight.done.wait(FETCH_SECONDS if wait is None else wait):
+            self.failure = "it has not come yet, and is still waited for in the background"
         return flight.well
 
     def pace(self, helped: bool) -> None:
@@ -61,7 +70,7 @@ class Fetching(ForkAware):
                 self._pause_until = self._monotonic() + pause
 
     def _started(self) -> _Flight:
-        flight = _Flight(self._monotonic() + LIST_SECONDS)
+        flight = _Flight(self._monotonic() + self.list_seconds)
         try:
             threading.Thread(
                 target=self._fly, args=(flight,), name="deniable-surveys", daemon=True
@@ -72,7 +81,7 @@ class Fetching(ForkAware):
 
     def _fly(self, flight: _Flight) -> None:
         try:
-            reply = self._transport.request("GET", "/v1/surveys", None, None, LIST_SECONDS)
+            reply = self._transport.request("GET", "/v1/surveys", None, None, self.list_seconds)
             with self._lock:
                 forgotten = self._flight is not flight
             if forgotten:
@@ -81,8 +90,12 @@ class Fetching(ForkAware):
             with self._lock:
                 self.ended_well += 1
             flight.well = True
-        except (Unreachable, StoreUnusable):
-            pass
+        except Unreachable as error:
+            self.failure = escaped(str(error))
+            failed(error.kind, f"the list of surveys could not be fetched: {self.failure}")
+        except StoreUnusable:
+            self.failure = "the state on disk cannot be used"
+            failed("state", self.failure)
         finally:
             flight.done.set()
 

@@ -43,15 +43,34 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
     return survey
 
 
+def read_shipped(entry: bytes | str, policy: Policy) -> tuple[str, Survey]:
+    """A survey that ships with the app, as the server lists it, and its id; else an error."""
+    try:
+        listed = _read(json.loads(entry), 0, policy)
+    except (ValueError, RecursionError):
+        listed = None
+    if listed is None:
+        raise UntrustedSurvey(
+            "that is no survey with its signature; take one that "
+            "`deniable survey show NAME --json` has printed"
+        )
+    if listed.problem is not None:
+        raise UntrustedSurvey(listed.problem)
+    return listed.id, verified(listed, policy)
+
+
 def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
     """Every entry that can be read, each checked on its own: a bad one hides no other."""
+    if reply.status != 200:
+        raise Unreachable(f"the server answered with status {reply.status}", True, "status")
+    if not _is_small(reply.body):
+        raise Unreachable("the server's list of surveys is too large", True, "too-large")
     try:
-        sound = reply.status == 200 and _is_small(reply.body)
-        entries = json.loads(reply.body)["surveys"] if sound else None
+        entries = json.loads(reply.body)["surveys"]
     except (ValueError, KeyError, TypeError, RecursionError):
         entries = None
     if not isinstance(entries, list):
-        raise Unreachable(f"the server's list of surveys cannot be read (status {reply.status})")
+        raise Unreachable("what came is no list of surveys: another page's?", True, "list")
     read = (_read(entry, position, policy) for position, entry in enumerate(entries[:MOST_LISTED]))
     return [each for each in read if each is not None]
 

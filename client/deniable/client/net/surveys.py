@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.consent import Consent
+from deniable.client.consent import Consents
 from deniable.client.escaping import escaped
 from deniable.client.net.fetching import Fetching
 from deniable.client.net.listing import ID, read_list, verified
@@ -57,19 +57,29 @@ class Surveys:
         policy: Policy,
         server: str,
         transport: Transport,
-        consent: Consent,
+        consents: Consents,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        timeout: float,
     ) -> None:
-        self._state, self._policy, self._consent, self._now = state, policy, consent, now
+        self._state, self._policy, self._consents, self._now = state, policy, consents, now
         self.server = server
-        self._fetching = Fetching(transport, self._keep, monotonic)
+        self._fetching = Fetching(transport, self._keep, monotonic, timeout)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
         # Before the list is read, or a fetch in between would be missed.
         fetches = self._fetching.ended_well
         return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
+
+    def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
+        """What `find` would find without the network, where that takes no time."""
+        meant = self._meant(seen.kept, wanted)
+        if all(each.document is None or each.id in self._verified for each in meant):
+            choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
+            if fresh and isinstance(choice, Found):
+                return choice
+        return None
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
         """The newest open survey of this name that has no obstacle, or the one of this id; else
@@ -81,15 +91,32 @@ class Surveys:
         if fresh and isinstance(choice, Found):
             return choice
         if self._fetching.fetch(seen.fetches):
-            with self._state.transaction() as db:
+            with self._state.transaction(durable=False) as db:
                 seen = self.seen(db)
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         self._fetching.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
+            why = self._fetching.failure or "it is not asked for again so soon"
             return Outcome(
-                "unavailable", "the list of surveys could not be fetched; try again later"
+                "unavailable", f"the list of surveys could not be fetched ({why}); try again later"
             )
         return choice
+
+    def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
+        """As `find`, whatever the survey asks for, and without a network."""
+        if seen.kept.fetched is None:
+            return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
+        return self._choose(seen.kept, wanted, today, lambda _: None)[0]
+
+    def prefetch(self, seen: Seen, timeout: float) -> bool:
+        """Whether a fresh list is on disk, fetched if need be."""
+        kept = seen.kept
+        if not kept.is_fresh(self._now(), FRESH_SECONDS):
+            self._fetching.fetch(seen.fetches, timeout)
+            with self._state.transaction() as db:
+                kept = self.seen(db).kept
+            self._fetching.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
+        return kept.is_fresh(self._now(), FRESH_SECONDS)
 
     def forget(self) -> None:
         self._verified.clear()
@@ -100,10 +127,12 @@ class Surveys:
         self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
     ) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
-        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
-        meant = [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
-        return self._newest(meant, wanted, today, obstacle), fresh
+        return self._newest(self._meant(kept, wanted), wanted, today, obstacle), fresh
+
+    def _meant(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
+        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
+        return [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
 
     def _newest(
         self, meant: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
@@ -149,5 +178,5 @@ class Surveys:
     def _keep(self, reply: Reply) -> None:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
-            if self._consent.is_given(db):
+            if not self._consents.obstacle(db):
                 keep_list(db, self.server, listed, self._policy.fingerprint, self._now())

@@ -1,5 +1,5 @@
-"""The uploader: one background thread that sends what waits for its own server, one envelope in
-each request.
+"""The uploader: one background thread that sends what waits for its own server, of all people, one
+envelope in each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
 or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from deniable.client.consent import Consent
+from deniable.client.consent import Consents
+from deniable.client.escaping import escaped
 from deniable.client.forking import ForkAware
+from deniable.client.logs import failed
 from deniable.client.net.backoff import Backoff
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
@@ -25,7 +27,6 @@ from deniable.client.state.connection import State
 from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.errors import StoreUnusable
 
-SEND_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0
 
 
@@ -35,14 +36,15 @@ class Uploader(ForkAware):
         state: State,
         server: str,
         transport: Transport,
-        consent: Consent,
+        consents: Consents,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        timeout: float,
         send_within: float = 0.0,
     ) -> None:
-        self._send_within = send_within
+        self._send_within, self.send_seconds = send_within, timeout
         self._state, self._server, self._transport, self._now = state, server, transport, now
-        self._consent, self._monotonic = consent, monotonic
+        self._consents, self._monotonic = consents, monotonic
         super().__init__()
 
     def remake(self) -> None:
@@ -65,7 +67,7 @@ class Uploader(ForkAware):
         """Send what waits now, at once unless the server asked for a pause; returns what's left."""
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             fence = outbox.newest(db)
         self._hurry(fence)
         try:
@@ -173,21 +175,23 @@ class Uploader(ForkAware):
             if not isinstance(taken, QueuedEnvelope):
                 return taken
             result = self._send(taken)
+            _log(result)
             if result.settled is not None:
-                with self._state.transaction() as db:
+                with self._state.transaction(durable=False) as db:
                     outbox.finish(db, taken, result.settled, result.detail)
             elif not result.reached:
-                with self._state.transaction() as db:
+                with self._state.transaction(durable=False) as db:
                     sending.untake(db, taken)
             return result
         except StoreUnusable:
+            failed("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
     def _take(self) -> QueuedEnvelope | float | None:
         now, fence = self._now(), self._fence
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
-            if self._consent.obstacle(db):
+            if self._consents.obstacle(db):
                 return None
             if not self._scattered:
                 sending.scatter(db, self._server, now, self._send_within, fence)
@@ -201,12 +205,20 @@ class Uploader(ForkAware):
         try:
             return delivery_result(
                 self._transport.request(
-                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, SEND_SECONDS
+                    "POST", "/v1/envelopes", first.packed, CONTENT_TYPE, self.send_seconds
                 )
             )
         except Unreachable as error:
-            return DeliveryResult(None, str(error), reached=error.sent)
+            return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
     def _left(self, fence: int) -> int:
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             return outbox.waiting(db, self._server, fence)
+
+
+def _log(result: DeliveryResult) -> None:
+    """Not what a server calls its refusal: it could repeat the report, or name the device."""
+    if result.settled == "refused":
+        failed("refusal", "the server refused a report; `deniable sent` shows why")
+    elif result.settled is None:
+        failed(result.kind, f"a report was not sent, and is tried again later: {result.detail}")

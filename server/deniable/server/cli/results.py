@@ -63,6 +63,9 @@ def lines(results: Results) -> Iterator[str]:
     yield "Confidence intervals cover the truth about the people who reported in 95 % of cases:"
     yield "each on its own, and looked at once. Nothing is clipped, so an estimate may lie outside"
     yield "of what is possible."
+    if results.ask:
+        yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
+        yield "what those say who were asked a question is about all who reported."
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:

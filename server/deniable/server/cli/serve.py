@@ -39,6 +39,9 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="ADDRESS",
         help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
     )
+    parser.add_argument(
+        "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
+    )
     parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
@@ -48,7 +51,12 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.settings import Settings
 
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
-    settings = Settings(chosen.limit, tuple(chosen.proxy), chosen.log_json)
+    settings = Settings(
+        limit=chosen.limit,
+        proxies=tuple(chosen.proxy),
+        log_json=chosen.log_json,
+        trust_clock=chosen.trust_clock,
+    )
     serve(chosen.data, chosen.host, chosen.port, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)

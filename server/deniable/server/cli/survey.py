@@ -6,7 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
-NEW_DAYS = 90
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -68,7 +67,7 @@ def run(chosen: Namespace) -> int:
 def _new(chosen: Namespace) -> int:
     from deniable.server.surveys.template import template
 
-    text = template(_today(), _today() + timedelta(days=NEW_DAYS))
+    text = template(_today())
     try:
         with chosen.file.open("x", encoding="utf-8") as file:
             file.write(text)

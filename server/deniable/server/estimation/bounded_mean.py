@@ -11,6 +11,9 @@ Clopper-Pearson. The extra unit is what was not seen and yet may be there: witho
 of the highest value its probability may still be 3.7 / n. For many reports it is the normal
 interval. That it covers for every bounded distribution is a conjecture of Gaffke's, open and
 unrefuted [1]; the tests measure it for our tables, where it holds with room to spare at small n.
+Where n of N fixed people were asked, at random, it is about all N: their reports' mean has the same
+expectation as that of n people drawn anew, and a variance that is no larger, since nobody is asked
+twice. With two values it is proved (`clopper_pearson`), with more it is measured too.
 
 With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
 gives the probability of it [2], too high by 2 per cent of itself at the most, and so errs outward.

@@ -5,6 +5,17 @@ Beta(c + 1, n - c). They cover at least as often as they say, at every n and eve
 do so where each trial has a rate of its own, as with people whose answers are fixed: such a sum is
 less dispersed than a binomial of the same mean [2].
 
+And where only n of N fixed people were asked, each with the same probability, so that given n all
+sets of n are alike: the limits are then about all N, those included who were not asked. With r_i
+the rate of person i, the successes have the generating function of s = 1 + t
+
+    sum over sets S of n people of  prod_{i in S} (1 + r_i t)  /  (N choose n)
+
+This is an elementary symmetric polynomial, which has no zero with all its arguments in the upper
+half-plane [3], at arguments that are there when t is. So all its roots are real: it is a product of
+n terms 1 + q_j t, and the successes are again a sum of n independent trials, whose rates q_j add up
+to n times the mean of r_i over all N.
+
 Beta quantiles are slow, and a choice may have 65,536 options. Equal counts are computed once; where
 both shapes are above 500 the Cornish-Fisher expansion takes over, whose error is below 2.5e-5
 standard deviations there. The limit is moved out by 1e-4, so nothing of the coverage is lost.
@@ -13,6 +24,8 @@ standard deviations there. The limit is moved out by 1e-4, so nothing of the cov
     binomial", Biometrika 26(4).
 [2] Hoeffding 1956, "On the distribution of the number of successes in independent trials",
     Annals of Mathematical Statistics 27(3).
+[3] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
+    the American Mathematical Society 22(2).
 """
 
 from __future__ import annotations

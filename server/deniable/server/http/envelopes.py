@@ -14,6 +14,7 @@ from werkzeug.http import parse_options_header
 
 from deniable.server.http.auth import authorized_role
 from deniable.server.http.context import Parts, parts
+from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
@@ -39,6 +40,7 @@ BODY_PROBLEMS: dict[str, int] = {
     "too-long": 413,
 }  # the statuses of those that are no 400
 MANY = "many reports of this survey have come from near this address; send it again later"
+DOUBTED = "the server's clock is in doubt; send the same body again later"
 SENDER = "deniable.sender"  # where the front tells the application; no header can say it
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
@@ -83,6 +85,7 @@ class Sent:
 
 
 blueprint = Blueprint("envelopes", __name__)
+blueprint.after_request(open_to_pages)
 
 
 @blueprint.post("/v1/envelopes")
@@ -100,6 +103,8 @@ def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
     """What is to become of each envelope; nothing has happened yet."""
     most = _most_reports(here, sent.authorization)
     envelopes = _envelopes(sent, MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
+    if here.writer.doubt():
+        raise HttpError(503, DOUBTED)
     now = here.clock.now()
     decisions = [admit(each, here.catalogue, now, most) for each in envelopes]
     if here.limits and sent.authorization is None and sent.sender is not None:

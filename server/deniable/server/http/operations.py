@@ -42,6 +42,8 @@ def readiness(here: Parts) -> str | None:
     """Why reports cannot be taken, or None: the writer runs and the store can be written."""
     if not here.writer.running:
         return "the writer has stopped because the disk failed; restart once the disk is well"
+    if (doubt := here.writer.doubt()) is not None:
+        return doubt
     try:
         here.store.check_writable()
     except StoreUnusable as error:

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from deniable.server.http.auth import require
 from deniable.server.http.context import asked_for, parts
+from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.surveys.catalogue import SurveyEntry, entry, entry_text
@@ -49,7 +50,7 @@ class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @blueprint.get("/v1/surveys")
 def list_surveys() -> Response:
-    return _public(parts().catalogue.listing())
+    return open_to_pages(_public(parts().catalogue.listing()))
 
 
 @blueprint.get("/v1/surveys/<identifier>")

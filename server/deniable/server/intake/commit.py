@@ -57,7 +57,7 @@ def _by_round(uploads: Sequence[Upload]) -> list[list[Upload]]:
     rounds: dict[tuple[int, int], list[Upload]] = {}
     for upload in uploads:
         rounds.setdefault((upload.survey.sequence, upload.round), []).append(upload)
-    return list(rounds.values())
+    return [rounds[place] for place in sorted(rounds)]  # not as they came
 
 
 def _repeated(first: Outcome) -> Outcome:

@@ -1,7 +1,8 @@
 """Payload bytes to counts: validates and counts whole envelopes at once, with numpy.
 
 A report's questions follow one another, each a whole number of bytes, so a payload is a matrix of
-bytes with one row for each report. Of every question the symbols are counted once, whatever
+bytes with one row for each report; where each install is asked one question, the rows are parted by
+their first byte, which says which. Of every question the symbols are counted once, whatever
 values its bytes hold; a count beyond the last cell means a report that no client sends.
 
 How symbols travel is said by the mechanism's encoding. COUNTERS has a vectorised counterpart for
@@ -13,13 +14,13 @@ each of them; one that is not there is counted by its own word, report by report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from deniable.server.store import Cells
-from deniable.shared.envelope import decode_report
+from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
@@ -32,16 +33,16 @@ ROWS = 255  # set bits of this many rows still fit in one byte
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
-    """The counts of `count` reports, all the questions' cells one after another.
+    """The counts of `count` reports, all the questions' cells one after another; then, where each
+    install is asked one question, how many reports each of them has.
 
     Raises InvalidEnvelope("bad-payload") if a single one of them is not a report of this survey.
     """
     rows = _rows(survey, payload, count)
-    counts, start = [], 0
-    for question in survey.questions:
-        end = start + question.mechanism.payload_size
-        counts.append(_counts(question, rows[:, start:end]))
-        start = end
+    parts = list((_drawn if survey.asks_one else _all)(survey, rows))
+    counts = [_counts(question, columns) for question, columns in parts]
+    if survey.asks_one:
+        counts.append(np.array([len(columns) for _, columns in parts], np.int64))
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
@@ -51,6 +52,26 @@ def check(survey: Survey, payload: bytes, count: int) -> None:
         decode_report(survey, payload)
     else:
         tally(survey, payload, count)
+
+
+def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
+    """Every question's own columns."""
+    start = 0
+    for question in survey.questions:
+        end = start + question.mechanism.payload_size
+        yield question, rows[:, start:end]
+        start = end
+
+
+def _drawn(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
+    """Every question's own rows, without their padding."""
+    if (rows[:, 0] >= len(survey.questions)).any():
+        raise InvalidEnvelope("bad-payload", NO_QUESTION)
+    for number, question in enumerate(survey.questions):
+        mine, size = rows[rows[:, 0] == number, 1:], question.mechanism.payload_size
+        if mine[:, size:].any():
+            raise InvalidEnvelope("bad-payload", f"question {question.name!r}: {NOT_ZERO}")
+        yield question, mine[:, :size]
 
 
 def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:

@@ -1,6 +1,8 @@
-"""What the writer does beside uploads: counters every second, and every hour retention.
+"""What the writer does beside uploads: after each group the order in which groups came is
+forgotten, counters are kept every second, and every hour retention is due.
 
-Retention: raw reports are deleted when their survey's time for them ends; tallies stay.
+Retention: raw reports are deleted when their survey's time for them ends; tallies stay. Their
+rounds are sealed first, and then a slice goes after each group, so that uploads never wait for it.
 """
 
 from __future__ import annotations
@@ -8,16 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from deniable.server.store import PublishedSurvey, Store
+from deniable.server.intake.calendar import Calendar
+from deniable.server.store import PublishedSurvey, Store, StoreLost
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
 
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
+SLICE = 32  # buckets that are deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
 log = logging.getLogger("deniable.server")
@@ -28,23 +32,32 @@ class Upkeep:
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock
+        self.calendar = Calendar(store, clock)
+        self._doubt: str | None = None
         self._outcomes: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
         self._flush_at = self._purge_at = clock.seconds()
+        self._purging, self._gone = False, 0
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by survey's sequence and outcome, to be kept with the next flush."""
         with self._lock:
             self._outcomes.update(outcomes)
 
-    def do_what_is_due(self) -> None:
+    def do_what_is_due(self) -> bool:
+        """Never for long: whether there is more to do at once."""
         seconds = self._clock.seconds()
         if seconds >= self._flush_at:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
-        if seconds >= self._purge_at:
-            self._purge()
+        if self._clock_is_believed() and seconds >= self._purge_at:
+            self._purging = True
+            self._try(self._seal)
             self._purge_at = seconds + PURGE_SECONDS
+        if self._purging:
+            self._try(self._purge)
+        self._try(self._store.forget_order)
+        return self._purging
 
     def flush(self) -> None:
         with self._lock:
@@ -56,24 +69,42 @@ class Upkeep:
             self.count(outcomes)  # the next flush takes them along
             log.warning("%s", error)
 
+    def _clock_is_believed(self) -> bool:
+        before, self._doubt = self._doubt, self.calendar.doubt()
+        if self._doubt is None:
+            self._try(self.calendar.keep)
+        elif before is None:
+            log.critical("%s", self._doubt)
+        return self._doubt is None
+
+    def _seal(self) -> None:
+        seal_ended(self._store, self._catalogue, self._clock.now())
+
     def _purge(self) -> None:
+        gone = self._store.purge(SLICE)
+        self._purging = gone > 0
+        self._gone += gone
+        if self._gone and not self._purging:
+            log.info("retention: %d envelopes deleted", self._gone)
+            self._gone = 0
+
+    def _try(self, act: Callable[[], object]) -> None:
         try:
-            gone = purge(self._store, self._catalogue, self._clock.now())
+            act()
+        except StoreLost:
+            raise
         except StoreUnusable as error:
-            log.warning("%s; the next try is within the hour", error)
-        else:
-            if gone:
-                log.info("retention: %d envelopes deleted", gone)
+            self._purging = False
+            log.warning("%s; it is tried again", error)
 
 
-def purge(store: Store, catalogue: Catalogue, now: datetime) -> int:
-    """Delete every envelope that is past its time. How many went."""
-    kept, gone = store.unsealed_rounds(), 0
+def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
+    """Count nothing more in a round that is past its time: its envelopes go next."""
+    kept = store.unsealed_rounds()
     for published in catalogue.surveys():
         ended = [n for n in kept.get(published.sequence, ()) if _ends(published, n) <= now]
         if ended:
-            gone += store.purge(published.sequence, ended)
-    return gone
+            store.seal(published.sequence, ended)
 
 
 def _ends(published: PublishedSurvey, number: int) -> datetime:

@@ -24,7 +24,7 @@ from deniable.server.intake.upkeep import Upkeep
 from deniable.server.store import Store, StoreLost, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 
 MOST_REQUESTS = 1_024  # in one transaction
 MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
@@ -77,6 +77,11 @@ class Writer:
         return self._state == "running"
 
     @property
+    def ended(self) -> bool:
+        """Stopped, or given up."""
+        return self._state == "ended"
+
+    @property
     def waiting(self) -> int:
         """How many requests wait for the disk."""
         return len(self._waiting)
@@ -99,6 +104,10 @@ class Writer:
             self._ready.notify()
         return request.answer
 
+    def doubt(self) -> str | None:
+        """Why the clock, and so what is late or early, cannot be believed; None while it can."""
+        return self._upkeep.calendar.doubt()
+
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add reports by (survey's sequence, outcome); the store has them within a second or so."""
         self._upkeep.count(outcomes)
@@ -107,20 +116,21 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while (group := self._next_group()) is not None:
+            more = True  # at the start: also what a killed server has left in the log
+            while (group := self._next_group(0.0 if more else IDLE_SECONDS)) is not None:
                 if group:
                     self._commit(group)
-                self._upkeep.do_what_is_due()
-        except StoreLost:
-            log.critical("the disk failed: no more reports are taken until the next start")
+                more = self._upkeep.do_what_is_due()
+        except StoreLost as error:
+            log.critical("%s: no more reports are taken until the next start", error)
         finally:
             self._end()
 
-    def _next_group(self) -> list[_Request] | None:
-        """What waits, up to the limits; empty after a second without any; None at the end."""
+    def _next_group(self, patience: float) -> list[_Request] | None:
+        """What waits, up to the limits; empty after these seconds without any; None at the end."""
         with self._ready:
             if not self._waiting and self._state == "running":
-                self._ready.wait(IDLE_SECONDS)
+                self._ready.wait(patience)
             group: list[_Request] = []
             uploads = 0
             while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:
@@ -138,6 +148,10 @@ class Writer:
         except StoreLost:
             self._refuse(group)
             raise
+        except StoreUnusable as error:
+            log.error("%s; a group of %d uploads may try again", error, len(uploads))
+            self._refuse(group)
+            return
         except Exception:  # whatever it was, nothing was counted and all may try again
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,6 +54,7 @@ class QuestionView:
     figures: Sequence[Figures]  # as many as a table holds
     left_out: int  # of the table
     labels: int
+    reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
 
@@ -70,8 +72,12 @@ class QuestionView:
 
     @property
     def example(self) -> str:
-        """An answer as an app would write it."""
+        """An answer as an app in Python would write it."""
         return repr(self.question.example)
+
+    @property
+    def example_in_javascript(self) -> str:
+        return json.dumps(self.question.example, ensure_ascii=False)
 
     @property
     def forgery(self) -> str:
@@ -158,6 +164,7 @@ def _view(
         figures=known[:MOST_ROWS],
         left_out=max(0, len(known) - MOST_ROWS),
         labels=len(result.rows),
+        reports=result.rows[0].reports,
         chart=chart,
         trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
     )

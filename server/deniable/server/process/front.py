@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from flask import Flask, Response
+from werkzeug.test import create_environ
 
 from deniable.server.http.context import Parts
 from deniable.server.http.envelopes import (
     SENDER,
+    Receipt,
     Sent,
     check_app_token,
     decide,
@@ -33,7 +35,7 @@ from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.process.bodies import Bodies
 from deniable.server.process.pace import Pace
-from deniable.server.process.wsgi import Headers, Reply, environ_of, reply_of
+from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
 from deniable.server.surveys.catalogue import FRESH_SECONDS
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import DeniableError
@@ -47,6 +49,7 @@ MOST_HERE = 1_024  # requests that wait for the disk without a thread: as many a
 QUICK_BYTES = 2**14
 ENVELOPES = "/v1/envelopes"
 PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
+MISTAKE = "the server made a mistake"
 BUSY = "the server has more to do than it can; send the same again later"
 
 Settled = Future[list[Outcome]]
@@ -71,8 +74,10 @@ class Front:
         self._looking = self._waking = False
         self._settled = deque[tuple[asyncio.Future[Settled], Settled]]()
         self._pace = Pace()
-        self._alive = self._finished(answer(Status(status="alive")))
-        self._headers = self._finished(answer(Status(status="alive")), length=False)[1]
+        self._alive = self._finished(answer(Status(status="alive")), create_environ("/healthz"))
+        nothing = answer(Receipt(accepted=0, duplicates=0, refused=()))
+        _, headers, _ = self._finished(nothing, create_environ(ENVELOPES, method="POST"))
+        self._headers = [pair for pair in headers if pair[0] != "Content-Length"]
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._bodies = loop, Bodies(loop)
@@ -81,10 +86,10 @@ class Front:
         try:
             status, headers, body = await self._reply(scope, protocol)
         except HttpError as error:
-            status, headers, body = self._refusal(error)
+            status, headers, body = self._refusal(error, scope)
         except Exception:
             log.exception("a request was not answered")
-            status, headers, body = self._refusal(HttpError(500, "the server made a mistake"))
+            status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
         protocol.response_bytes(status, headers, body)
 
     async def _reply(self, scope: Scope, protocol: Exchange) -> Reply:
@@ -192,19 +197,14 @@ class Front:
 
     # Answers of our own
 
-    def _refusal(self, error: HttpError) -> Reply:
-        return self._finished(problem_of(error))
+    def _refusal(self, error: HttpError, scope: Scope) -> Reply:
+        return self._finished(problem_of(error), environ_of(scope, b""))
 
-    def _finished(self, response: Response, *, length: bool = True) -> Reply:
-        """As the application would send it, with all its headers."""
-        with self._app.test_request_context(ENVELOPES, method="POST"):
+    def _finished(self, response: Response, environ: Environ) -> Reply:
+        """As the application would send it: what was asked decides which pages may read it."""
+        with self._app.request_context(environ):
             self._app.process_response(response)
-        headers: Headers = [
-            (name, value)
-            for name, value in response.headers.items()
-            if length or name != "Content-Length"
-        ]
-        return response.status_code, headers, response.get_data()
+        return response.status_code, list(response.headers.items()), response.get_data()
 
 
 def _declared(scope: Scope) -> int:

@@ -22,25 +22,22 @@ from flask import has_request_context
 from deniable.server.http.messages import request_id
 
 PAUSE_SECONDS = 60.0
-MOST_LINES = 1_000  # different ones; then all are forgotten
 
 
 class Seldom(logging.Filter):
-    """Of what one line of code says, one record a minute."""
+    """Of what one line of code says, with whatever words, one record a minute."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
-        self._said: dict[tuple[str, int, str], tuple[float, int]] = {}
+        self._said: dict[tuple[str, int], tuple[float, int]] = {}  # no more than there is code
 
     def filter(self, record: logging.LogRecord) -> bool:
-        line, now = (record.name, record.lineno, str(record.msg)), self._seconds()
+        line, now = (record.pathname, record.lineno), self._seconds()
         last, left_out = self._said.get(line, (now - PAUSE_SECONDS, 0))
         if now - last < PAUSE_SECONDS:
             self._said[line] = last, left_out + 1
             return False
-        if len(self._said) >= MOST_LINES:
-            self._said.clear()
         self._said[line] = now, 0
         if left_out:
             record.msg, record.args = f"{record.getMessage()} (and {left_out} times before)", ()

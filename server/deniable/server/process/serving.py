@@ -16,7 +16,7 @@ from deniable.server.process.logs import logging_config
 from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
-from deniable.server.store import create_folder, create_store
+from deniable.server.store import create_folder, create_store, migrate
 
 FIRST_TOKEN = timedelta(days=365)
 STOP_SECONDS = 10
@@ -29,10 +29,15 @@ SPARE_HANDLES = 128  # for files, and for whatever else is open
 def serve(data: Path, host: str, port: int, ready: Ready, settings: Settings) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
     create_folder(data)
-    os.close(take_lock(data))  # a former server of it is gone, and so is its hold on the port
+    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    migrate(data)
+    os.close(lock)
     chosen, claim = claim_port(host, port)
     with claim:
         token = first_token(data)
+        if settings.trust_clock:
+            with create_store(data) as store:
+                store.keep_day(datetime.now(UTC).date())
         announcement = Announcement(host, chosen, token, ready, multiprocessing.Event())
         server(data, settings, announcement)
 

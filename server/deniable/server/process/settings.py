@@ -12,3 +12,4 @@ class Settings:
     limit: int | None = None  # reports of one survey from one neighbourhood in an hour
     proxies: tuple[str, ...] = ()  # the addresses whose X-Forwarded-For is believed
     log_json: bool = False
+    trust_clock: bool = False  # today's date is right, also after a long pause

@@ -55,7 +55,8 @@ def end_with(parent: int, writer: Writer) -> None:
 
 
 def _watch(parent: int, writer: Writer) -> None:
-    while os.getppid() == parent:
+    """Also a worker whose disk has failed ends: the next one reads the file again."""
+    while os.getppid() == parent and not writer.ended:
         time.sleep(WATCH_SECONDS)
     writer.stop()
     os._exit(1)

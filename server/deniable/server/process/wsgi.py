@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
     from granian.rsgi import Scope
 
+Environ = dict[str, Any]  # Any: as WSGI has it
 Headers = list[tuple[str, str]]
 Reply = tuple[int, Headers, bytes]
 UNPREFIXED = ("content-type", "content-length")
 
 
-def reply_of(application: WSGIApplication, environ: dict[str, Any]) -> Reply:
+def reply_of(application: WSGIApplication, environ: Environ) -> Reply:
     chunks, status, headers = run_wsgi_app(application, environ, buffered=True)
     return int(status.split(" ", 1)[0]), list(headers.items()), b"".join(chunks)
 
 
-def environ_of(scope: Scope, body: bytes, **more: object) -> dict[str, Any]:  # Any: as WSGI has it
+def environ_of(scope: Scope, body: bytes, **more: object) -> Environ:
     """The path has been decoded once; WSGI wants its bytes in Latin-1."""
     host, _, port = scope.server.rpartition(":")
     return {

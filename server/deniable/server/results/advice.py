@@ -8,9 +8,10 @@ from typing import Any
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
+from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import asked_when, gives_away
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
@@ -20,9 +21,9 @@ HIGH_LEVERAGE = 5
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
-def expected_error(question: Question, people: int) -> float:
+def expected_error(question: Question, reports: int) -> float:
     """Half of the 95 % interval to expect, in the statistic's own measure."""
-    return Z95 * question.mechanism.predicted_error(people) * question.span
+    return Z95 * question.mechanism.predicted_error(reports) * question.span
 
 
 def facts(survey: Survey) -> dict[str, Any]:
@@ -36,6 +37,12 @@ def facts(survey: Survey) -> dict[str, Any]:
             "survey": odds_factor(survey.round_billionths * survey.rounds),
         },
         "report_bytes": survey.report_size,
+        **({"ask": 1} if survey.asks_one else {}),
+        "policy": {
+            "max_epsilon_per_round": survey.round_epsilon,
+            "max_epsilon": survey.lifetime_epsilon,
+            "questions": {each.name: each.kind for each in survey.questions},
+        },
         "questions": [
             {
                 "name": question.name,
@@ -43,35 +50,49 @@ def facts(survey: Survey) -> dict[str, Any]:
                 "epsilon": str(question.epsilon),
                 "mechanism": question.mechanism.name,
                 "leverage": round(question.mechanism.leverage, 2),
-                "expected": {str(n): expected_error(question, n) for n in CROWDS},
+                "expected": {
+                    str(n): expected_error(question, survey.reports_of(n)) for n in CROWDS
+                },
             }
             for question in survey.questions
         ],
     }
 
 
+def policy_line(survey: Survey) -> str:
+    """The smallest policy under which an app answers all of it, to be copied."""
+    kinds = ", ".join(f'"{each.name}": "{each.kind}"' for each in survey.questions)
+    return (
+        f'Policy(keys=["..."], questions={{{kinds}}}, '
+        f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
+    )
+
+
 def describe(survey: Survey) -> list[str]:
     """The same for people, a line each."""
-    whole = lifetime_promise(survey.round_billionths, survey.rounds)
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",
-        f"asked from {survey.opens} to {survey.closes}, {_rounds(survey)}",
-        f"{_capital(round_promise(survey.round_billionths))};",
-        f"{whole}.",
+        asked_when(survey),
+        *gives_away(survey),
+        *([_asked(survey)] if survey.asks_one else []),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
     for question in survey.questions:
-        expected = " / ".join(_plus_minus(question, people) for people in CROWDS)
+        expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
-    return lines
+    return [
+        *lines,
+        "an app answers all its rounds under this policy, or a wider one:",
+        f"  {policy_line(survey)}",
+    ]
 
 
 def warnings(survey: Survey, today: date) -> list[str]:
     """What the author may not have meant."""
-    found = [warning for question in survey.questions for warning in _of_question(question)]
+    found = [warning for each in survey.questions for warning in _of_question(survey, each)]
     lifetime = survey.round_billionths * survey.rounds
     if survey.rounds > 1 and lifetime > HIGH_LIFETIME:
         found.append(
@@ -85,8 +106,9 @@ def warnings(survey: Survey, today: date) -> list[str]:
     return found
 
 
-def _of_question(question: Question) -> list[str]:
+def _of_question(survey: Survey, question: Question) -> list[str]:
     mechanism, found = question.mechanism, list[str]()
+    reports = survey.reports_of(CROWDS[1])
     if question.remark:
         found.append(f"{question.name}: {question.remark}")
     if question.epsilon.billionths >= HIGH_EPSILON:
@@ -95,12 +117,17 @@ def _of_question(question: Question) -> list[str]:
             f"{odds_factor(question.epsilon.billionths)}, which is hardly deniable; "
             "most ask with 0.5 to 2"
         )
+    if survey.asks_one and question.epsilon.billionths < survey.round_billionths:
+        found.append(
+            f"{question.name}: ε {question.epsilon} is less than the {survey.round_epsilon} that "
+            "each round costs, whichever question is drawn; a larger ε here costs nothing more"
+        )
     if mechanism.leverage > HIGH_LEVERAGE:
         found.append(f"{question.name}: {mechanism.forgery()}; {_less_leverage(question)}")
-    if Z95 * mechanism.predicted_error(CROWDS[1]) > WIDE:
+    if Z95 * mechanism.predicted_error(reports) > WIDE:
         found.append(
             f"{question.name}: even {CROWDS[1]:,} people give only "
-            f"{_plus_minus(question, CROWDS[1])}; "
+            f"{_plus_minus(question, reports)}; "
             "ask more people, offer fewer options, or use a larger ε"
         )
     return found
@@ -122,14 +149,12 @@ def _less_leverage(question: Question) -> str:
     return "with a larger ε it is less"
 
 
-def _plus_minus(question: Question, people: int) -> str:
-    return STYLES[question.statistic].expected(expected_error(question, people), question.unit)
+def _plus_minus(question: Question, reports: int) -> str:
+    return STYLES[question.statistic].expected(expected_error(question, reports), question.unit)
 
 
-def _rounds(survey: Survey) -> str:
-    every = survey.calendar.every
-    return every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _asked(survey: Survey) -> str:
+    return (
+        f"Each install answers one of the {len(survey.questions)} questions, which it draws itself "
+        f"at random: a round gives away the largest ε, not the sum."
+    )

@@ -22,7 +22,7 @@ from deniable.server.results.document import (
     Row,
     State,
 )
-from deniable.server.store import Cells, PublishedSurvey, RoundTally
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
@@ -35,6 +35,16 @@ NOTES = (
     f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases, at one look.",
     "Estimates are unbiased and never clipped: `consistent` is the nearest that is possible.",
     "`leverage` is how many honest answers one forged report can be worth.",
+)
+ONE_OF = (
+    (
+        "Each install was asked one of the {0} questions, drawn at random: the estimates of a "
+        "question come from those who were asked it, and are about all who reported."
+    ),
+    (
+        "A forger chooses the question: against all who reported, of whom one in {0} answered it, "
+        "a forged report weighs {0} times its `leverage`."
+    ),
 )
 
 
@@ -61,7 +71,8 @@ def survey_results(
         minimum_reports=survey.minimum_reports,
         confidence=CONFIDENCE,
         about={question.name: about(question) for question in survey.questions},
-        notes=NOTES,
+        ask=1 if survey.asks_one else UNSET,
+        notes=notes(survey),
         rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
     )
 
@@ -103,6 +114,12 @@ def about(question: Question) -> About:
         high=fields.get("high", UNSET),
         options=len(fields["options"]) if "options" in fields else UNSET,
     )
+
+
+def notes(survey: Survey) -> tuple[str, ...]:
+    """How its results are read."""
+    more = ONE_OF if survey.asks_one else ()
+    return NOTES + tuple(note.format(len(survey.questions)) for note in more)
 
 
 def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
@@ -154,19 +171,11 @@ def _facts(
 
 
 def _rows(survey: Survey, question: Question, tally: RoundTally | None) -> tuple[Row, ...]:
-    reports = tally.reports if tally else 0
-    if tally is not None and reports >= survey.minimum_reports:
-        cells = _cells(survey, question, tally)
+    reports, cells = tally.of(survey, question) if tally else (0, None)
+    if cells is not None and reports >= survey.minimum_reports:
         return tuple(_row(estimate) for estimate in estimates(question, cells, reports))
     note = f"no estimate below {survey.minimum_reports:,} reports"
     return tuple(_unknown(label, reports, note) for label in question.labels)
-
-
-def _cells(survey: Survey, question: Question, tally: RoundTally) -> Cells:
-    """A tally keeps the questions' cells one after another."""
-    before = survey.questions[: survey.questions.index(question)]
-    first = sum(other.mechanism.cells for other in before)
-    return tally.cells[first : first + question.mechanism.cells]
 
 
 def _row(estimate: Estimate) -> Row:

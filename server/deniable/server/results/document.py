@@ -84,6 +84,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minimum_reports: Count
     confidence: float
     about: dict[str, About]
+    ask: Count | UnsetType = UNSET  # of its questions each install is asked so many; else all
     notes: tuple[str, ...]
     rounds: tuple[Round, ...]
 

@@ -18,6 +18,7 @@ from deniable.server.store.records import (
 )
 from deniable.server.store.sqlite.backup import back_up, restore
 from deniable.server.store.sqlite.database import FILE, create_folder
+from deniable.server.store.sqlite.migration import migrate
 from deniable.server.store.sqlite.store import SqliteStore
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "back_up",
     "create_folder",
     "create_store",
+    "migrate",
     "open_store",
     "restore",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -22,6 +22,10 @@ NO_SURVEY = 0  # the sequence under which reports are counted for a survey not p
 
 class StoreLost(StoreUnusable):
     """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
+
+
+class Damaged(StoreUnusable):
+    """What is read is not what was written: nothing is shown of it, and nothing added to it."""
 
 
 class Transaction(Protocol):
@@ -101,8 +105,18 @@ class Store(Protocol):
         """Of each survey the rounds whose envelopes are still kept, by its sequence."""
         ...
 
-    def purge(self, sequence: int, rounds: Sequence[int]) -> int:
-        """Delete the envelopes of these rounds for good; their tallies stay. How many went."""
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        """Count nothing more in these rounds: their envelopes may be deleted; tallies stay."""
+        ...
+
+    def purge(self, most: int) -> int:
+        """Delete a few envelopes of sealed rounds for good, by `most` buckets in which they are
+        kept. How many went; 0: none are left."""
+        ...
+
+    def forget_order(self) -> bool:
+        """Leave no trace of what was written together, or after what, and of what was deleted.
+        Never waits: whether it is done; while somebody reads, it is not."""
         ...
 
     # Counters
@@ -126,6 +140,14 @@ class Store(Protocol):
     def tokens(self) -> list[Token]: ...
 
     def revoke_token(self, identifier: str) -> None: ...
+
+    # The calendar
+
+    def latest_day(self) -> date | None:
+        """The latest day on which a server is known to have run."""
+        ...
+
+    def keep_day(self, day: date) -> None: ...
 
     # Health
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
 
 Cells = npt.NDArray[np.int64]
 State = Literal["open", "closed"]
@@ -46,11 +47,20 @@ class PublishedSurvey(SurveyRow):
 
 @dataclass(frozen=True, eq=False)
 class RoundTally:
-    """The counts of one round: each question's cells one after another, in the survey's order."""
+    """The counts of one round: each question's cells one after another, in the survey's order;
+    then, where each install is asked one question, how many reports each question has."""
 
     round: int
     reports: int
     cells: Cells
+
+    def of(self, survey: Survey, question: Question) -> tuple[int, Cells]:
+        """How many reports one question has, and its cells."""
+        place = survey.questions.index(question)
+        first = sum(other.mechanism.cells for other in survey.questions[:place])
+        asked = survey.asks_one
+        reports = int(self.cells[place - len(survey.questions)]) if asked else self.reports
+        return reports, self.cells[first : first + question.mechanism.cells]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

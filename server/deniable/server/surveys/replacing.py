@@ -41,13 +41,14 @@ def refusal(earlier: PublishedSurvey, survey: Survey) -> str | None:
 
 
 def differences(before: Survey, after: Survey) -> list[str]:
-    """Question by question, a line each; nothing where the questions are the same."""
+    """Question by question, a line each; nothing where the same is asked."""
     old, new = ({each.name: each for each in survey.questions} for survey in (before, after))
     gone = [f"- {name}: no longer asked" for name in old if name not in new]
     more = [f"+ {name}: asked anew" for name in new if name not in old]
     kept = {name: _change(old[name], new[name]) for name in new if name in old}
     changed = [f"~ {name}: {words}" for name, words in kept.items() if words]
-    return gone + more + changed
+    asked = [f"~ ask: {_asked(before)} → {_asked(after)}"] * (before.asks_one != after.asks_one)
+    return gone + more + changed + asked
 
 
 def asked_again(before: PublishedSurvey, after: Survey) -> str:
@@ -56,6 +57,10 @@ def asked_again(before: PublishedSurvey, after: Survey) -> str:
         f"{before.name} is published already ({before.id[:12]}): whoever answered it in this round "
         f"is asked again, and spends ε {after.round_epsilon} once more"
     )
+
+
+def _asked(survey: Survey) -> str:
+    return "one question, drawn at random" if survey.asks_one else "all questions"
 
 
 def _change(old: Question, new: Question) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
+
+ROUNDS = 3
 
 _TEMPLATE = """\
 # A survey. Once published it never changes: to change it, publish another with the same name.
@@ -19,6 +21,8 @@ round = "month"                   # once, day, week or month: one report from ea
 grace_days = 14                   # how long after its round a report is still taken
 retention_days = 90               # how long the server keeps reports after that; tallies stay
 minimum_reports = 100             # below it no estimate is shown
+# ask = 1                         # each install answers one question, drawn at random: then epsilon
+#                                 # of a round is the largest below, not their sum
 
 # Every answer is randomized on the device. epsilon says how much one answer may give away: it
 # changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.
@@ -44,5 +48,8 @@ epsilon = "0.5"
 """
 
 
-def template(opens: date, closes: date) -> str:
+def template(opens: date) -> str:
+    """Three rounds of ε 2: as much as an app's default policy spends in all."""
+    after = opens.year * 12 + opens.month - 1 + ROUNDS  # the month that is no round any more
+    closes = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     return _TEMPLATE.format(opens=opens.isoformat(), closes=closes.isoformat())

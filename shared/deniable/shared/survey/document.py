@@ -13,27 +13,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
 
 FORMAT = 1
-MOST_QUESTIONS = 100
+MOST_QUESTIONS = 100  # so that a byte numbers them
 MOST_ROUNDS = 10_000
 MOST_DOCUMENT_BYTES = 4 * 2**20
 EARLY = timedelta(hours=1)  # clocks differ: a round's reports are taken this long before it
+
+Symbols = tuple[int | None, ...]  # a question each; None: this install was not asked it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """What one install reports of one survey in one round; made on the device."""
 
-    symbols: tuple[int, ...]
+    symbols: Symbols
     unfit: tuple[str, ...]  # questions whose answer did not fit: for the app, never for the server
 
 
@@ -50,6 +53,7 @@ class Survey:
     retention_days: int
     minimum_reports: int
     questions: tuple[Question, ...]
+    asks_one: bool = False  # of its questions, drawn at random; the key `ask` of the document
 
     @property
     def calendar(self) -> Period:
@@ -74,9 +78,19 @@ class Survey:
         return self.last_round - self.first_round + 1
 
     @cached_property
+    def costs(self) -> Mapping[str, int]:
+        """ε of each question, in billionths: what one round can give away about its answer."""
+        return {question.name: question.epsilon.billionths for question in self.questions}
+
+    @cached_property
     def round_billionths(self) -> int:
-        """ε of one round, in billionths: what all its questions give away together."""
-        return sum(question.epsilon.billionths for question in self.questions)
+        """ε of one round, in billionths: what all its questions give away together.
+
+        Where one is drawn, a report is (question, symbol): the question is drawn whatever the
+        answers are, so two people differ in the probability of any report by at most e^ε of that
+        question, and ε of the round is the largest, not the sum.
+        """
+        return (max if self.asks_one else sum)(self.costs.values())
 
     @property
     def round_epsilon(self) -> str:
@@ -87,9 +101,19 @@ class Survey:
         return decimal_text(self.round_billionths * self.rounds)
 
     @property
+    def drawn_from(self) -> int:
+        """Of how many questions an install is asked one; 1 where it is asked all of them."""
+        return len(self.questions) if self.asks_one else 1
+
+    @property
     def report_size(self) -> int:
-        """Bytes of one report on the wire."""
-        return sum(question.mechanism.payload_size for question in self.questions)
+        """Bytes of one report on the wire, whichever question it is of."""
+        sizes = [question.mechanism.payload_size for question in self.questions]
+        return 1 + max(sizes) if self.asks_one else sum(sizes)
+
+    def reports_of(self, people: int) -> int:
+        """How many reports of each question so many people are expected to make."""
+        return people // self.drawn_from
 
     def is_open(self, day: date) -> bool:
         """Whether answers are asked for on this day."""
@@ -131,11 +155,20 @@ class Survey:
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """One symbol for each question, from all the true answers at once."""
+        """One symbol for each question, from all the true answers at once, by the same operations
+        whatever they are.
+
+        Where only one is asked, all are randomized and one is kept: the work, the randomness and
+        what the app is told are the same whichever it is. It is drawn as ⌊u d / 2^64⌋, so each of d
+        questions has probability 1 / d to within 2^-64, and the same for every install: that biases
+        no estimate, and no ε depends on it.
+        """
+        random_pause()
+        drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
         pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
         return Report(
-            tuple(symbol for _, symbol, _ in pairs),
-            tuple(name for name, _, fits in pairs if not fits),
+            tuple(s if drawn in (None, place) else None for place, (_, s, _) in enumerate(pairs)),
+            tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
         )
 
 
@@ -159,7 +192,9 @@ def parse_document(document: bytes) -> Survey:
         raise InvalidSurvey("document", "is not JSON with each key once") from None
     survey = _parse(table)
     if json.loads(render_document(survey)) != table:
-        raise InvalidSurvey("document", "leaves something out that a published survey states")
+        raise InvalidSurvey(
+            "document", "leaves something out that a published survey states, or states too much"
+        )
     return survey
 
 
@@ -178,6 +213,7 @@ def render_document(survey: Survey) -> bytes:
             "grace_days": survey.grace_days,
             "retention_days": survey.retention_days,
             "minimum_reports": survey.minimum_reports,
+            **({"ask": 1} if survey.asks_one else {}),
         },
         "question": [question_document(question) for question in survey.questions],
     }
@@ -214,10 +250,21 @@ def _parse(table: object) -> Survey:
         retention_days=reader.count("retention_days", 90, 0, 3660),
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
+        asks_one=_asks_one(reader) and len(questions) > 1,  # of one question, all is one
     )
     reader.done()
     _check_whole(survey)
     return survey
+
+
+def _asks_one(reader: Reader) -> bool:
+    ask: int | None = reader.optional("ask", int)
+    if ask not in (None, 1):
+        raise InvalidSurvey(
+            f"{reader.path}.ask",
+            f"is 1, for one question drawn at random, or left out, for all of them; got {ask}",
+        )
+    return ask == 1
 
 
 def _check_whole(survey: Survey) -> None:

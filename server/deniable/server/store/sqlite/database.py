@@ -24,9 +24,16 @@ PRAGMAS = (
     "secure_delete = ON",  # what is purged is overwritten
 )
 UPGRADE = "DEPLOYING.md says how to upgrade"
+OLDER = frozenset({"1"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-LOST = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+LOST = (  # not a full disk: that only wants room
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
 
 
 def create_folder(data: Path) -> None:
@@ -65,19 +72,25 @@ def open_database(data: Path) -> Engine:
 
 def check_version(file: Path) -> None:
     """Refuse tables that this version does not know, without changing a byte of them."""
+    version = version_of(file)
+    if version != str(VERSION):
+        newer = not version.isdigit() or int(version) > VERSION
+        cure = "use the deniable that wrote it, or a newer one" if newer else UPGRADE
+        cure = "`deniable serve` migrates it when it starts" if version in OLDER else cure
+        raise StoreUnusable(
+            f"{file} has schema version {version}, and this deniable reads version {VERSION}; "
+            f"{cure}. Nothing was changed."
+        )
+
+
+def version_of(file: Path) -> str:
+    """The schema version that a database says it has."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             found = connection.execute(_VERSION).fetchone()
     except sqlite3.Error as error:
         raise StoreUnusable(f"{file} is not a database of deniable: {error}; use another") from None
-    version = found[0] if found else "of no number"
-    if version != str(VERSION):
-        newer = not version.isdigit() or int(version) > VERSION
-        cure = "use the deniable that wrote it, or a newer one" if newer else UPGRADE
-        raise StoreUnusable(
-            f"{file} has schema version {version}, and this deniable reads version {VERSION}; "
-            f"{cure}. Nothing was changed."
-        )
+    return found[0] if found else "of no number"
 
 
 @contextmanager
@@ -87,18 +100,23 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
         with engine.connect().execution_options(writes=writes) as connection, connection.begin():
             yield connection
     except SQLAlchemyError as error:
-        raise _ours(error, aim) from error
+        raise ours(error, aim) from error
 
 
-def empty_log(engine: Engine) -> None:
-    """Bring the write-ahead log into the file and empty it: it may hold what was deleted."""
-    raw = engine.raw_connection()
+def empty_log(engine: Engine) -> bool:
+    """Bring the write-ahead log into the file and empty it. Whether it is empty: it waits for
+    nobody, and whoever is reading keeps what it reads."""
     try:
-        raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with engine.connect() as connection:
+            driver = connection.connection.cursor()
+            driver.execute("PRAGMA busy_timeout = 0")
+            try:
+                (busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                driver.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
     except sqlite3.Error as error:
-        raise StoreUnusable(f"the store could not empty its log: {error}") from error
-    finally:
-        raw.close()
+        raise ours(error, "empty its log") from error
+    return not busy
 
 
 def _has_content(file: Path) -> bool:
@@ -128,8 +146,9 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _ours(error: SQLAlchemyError, aim: str) -> StoreUnusable:
-    cause = error.orig if isinstance(error, DBAPIError) else None
+def ours(error: SQLAlchemyError | sqlite3.Error, aim: str) -> StoreUnusable:
+    """What the database says against it, in our words."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(cause, sqlite3.Error):
         return StoreUnusable(f"the store could not {aim}: {type(error).__name__}")
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.dialects.sqlite import insert
 
+from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
-from deniable.server.store.sqlite.schema import counters, envelopes, tallies
+from deniable.server.store.sqlite.digest import digest_of
+from deniable.server.store.sqlite.envelopes import insert_envelopes
+from deniable.server.store.sqlite.schema import counters, tallies
 
 HERE = ""  # the node that counts, where there is only one
 LITTLE_ENDIAN = np.dtype("<i8")
@@ -24,45 +28,58 @@ class SqliteTransaction:
         return self._connection.execute(select(tallies.c.round).where(*where)).first() is not None
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        columns = envelopes.c.survey, envelopes.c.round, envelopes.c.id
-        statement = insert(envelopes).on_conflict_do_nothing().returning(*columns)
-        new = self._connection.execute(statement, [_row(upload) for upload in uploads])
-        return {(survey, number, identifier) for survey, number, identifier in new}
+        return insert_envelopes(self._connection, uploads)
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        found = _tally_row(self._connection, sequence, number)
+        try:
+            found = _tally_row(self._connection, sequence, number)
+        except Damaged:
+            return  # it stays as it is, and is seen to be damaged: the envelopes are kept
         if found is not None:
             reports, cells = found.reports + reports, found.cells + cells
-        values = {"reports": reports, "cells": cells.astype(LITTLE_ENDIAN).tobytes()}
-        place = {"survey": sequence, "round": number, "node": HERE, "sealed": False}
-        statement = insert(tallies).values(**place, **values)
-        self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["survey", "round", "node"], set_=values)
-        )
+        row = tally_row(sequence, number, HERE, reports, False, _blob(cells))
+        self._connection.execute(insert(tallies).prefix_with("OR REPLACE").values(row))
+
+
+def tally_row(
+    survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes
+) -> dict[str, int | str | bytes]:
+    """A row as it is stored, with its digest."""
+    row: dict[str, int | str | bytes] = {
+        "survey": survey,
+        "round": number,
+        "node": node,
+        "reports": reports,
+        "sealed": bool(sealed),  # the driver's own is a number
+        "cells": cells,
+    }
+    return row | {"digest": digest_of(*row.values())}
 
 
 def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
     """Every round that has reports, in order; what several nodes have counted is added up."""
-    rows = connection.execute(
-        select(tallies.c.round, tallies.c.reports, tallies.c.cells)
-        .where(tallies.c.survey == sequence)
-        .order_by(tallies.c.round)
-    )
+    query = select(tallies).where(tallies.c.survey == sequence).order_by(tallies.c.round)
     rounds: dict[int, RoundTally] = {}
-    for number, reports, cells in rows:
-        tally = RoundTally(number, reports, _counts(cells))
-        before = rounds.get(number)
-        rounds[number] = tally if before is None else _sum(before, tally)
+    for row in connection.execute(query):
+        tally = _checked(row)
+        before = rounds.get(row.round)
+        rounds[row.round] = tally if before is None else _sum(before, tally)
     return list(rounds.values())
 
 
-def purge_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> int:
-    """Delete the envelopes of these rounds and seal their tallies. How many envelopes went."""
-    here = envelopes.c.survey == sequence, envelopes.c.round.in_(numbers)
-    gone = connection.execute(delete(envelopes).where(*here)).rowcount
-    seal = update(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
-    connection.execute(seal.values(sealed=True))
-    return gone
+def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> None:
+    query = select(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
+    for row in connection.execute(query).all():
+        if not _is_whole(row):
+            continue  # it can only be counted again while its envelopes are there
+        sealed = tally_row(row.survey, row.round, row.node, row.reports, True, row.cells)
+        connection.execute(insert(tallies).prefix_with("OR REPLACE").values(sealed))
+
+
+def sealed_rounds(connection: Connection) -> list[tuple[int, int]]:
+    """Each with its survey's sequence; not where damage may have sealed them."""
+    rows = connection.execute(select(tallies).where(tallies.c.sealed))
+    return [(row.survey, row.round) for row in rows if _is_whole(row)]
 
 
 def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
@@ -74,8 +91,10 @@ def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
 
 
 def report_totals(connection: Connection) -> dict[int, int]:
-    query = select(tallies.c.survey, func.sum(tallies.c.reports)).group_by(tallies.c.survey)
-    return {row[0]: row[1] for row in connection.execute(query)}
+    totals: dict[int, int] = {}
+    for row in connection.execute(select(tallies)):
+        totals[row.survey] = totals.get(row.survey, 0) + _checked(row).reports
+    return totals
 
 
 def read_counters(connection: Connection, sequence: int) -> dict[str, int]:
@@ -92,27 +111,35 @@ def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) 
         )
 
 
-def _row(upload: Upload) -> dict[str, object]:
-    return {
-        "survey": upload.survey.sequence,
-        "round": upload.round,
-        "id": upload.id,
-        "count": upload.count,
-        "payload": upload.payload,
-    }
-
-
 def _tally_row(connection: Connection, sequence: int, number: int) -> RoundTally | None:
     row = connection.execute(
-        select(tallies.c.reports, tallies.c.cells).where(
+        select(tallies).where(
             tallies.c.survey == sequence, tallies.c.round == number, tallies.c.node == HERE
         )
     ).one_or_none()
-    return None if row is None else RoundTally(number, row.reports, _counts(row.cells))
+    return None if row is None else _checked(row)
+
+
+def _checked(row: Row[Any]) -> RoundTally:
+    if not _is_whole(row):
+        raise Damaged(
+            f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
+            "result is shown; stop the server and restore a backup, as DEPLOYING.md says"
+        )
+    return RoundTally(row.round, row.reports, _counts(row.cells))
+
+
+def _is_whole(row: Row[Any]) -> bool:  # Any: its columns have many types
+    values = (row.survey, row.round, row.node, row.reports, row.sealed, row.cells)
+    return bool(tally_row(*values)["digest"] == row.digest)
 
 
 def _counts(blob: bytes) -> Cells:
     return np.frombuffer(blob, LITTLE_ENDIAN).astype(np.int64)
+
+
+def _blob(cells: Cells) -> bytes:
+    return cells.astype(LITTLE_ENDIAN).tobytes()
 
 
 def _sum(one: RoundTally, other: RoundTally) -> RoundTally:

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Table,
 )
 
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
 
@@ -29,7 +29,10 @@ about = Table(
     "about",
     metadata,
     _column(
-        "key", String, "what is said; `schema` is the version of these tables", primary_key=True
+        "key",
+        String,
+        "what is said: `schema`, the version of these tables, and `day`, the latest it ran on",
+        primary_key=True,
     ),
     _column("value", String, "what it is, as text"),
 )
@@ -54,16 +57,22 @@ keys = Table(
     ),
 )
 
+# A bucket fills a fixed place, so that it is overwritten there: that wants an integer key, since
+# in a table without one large rows are spread over the inner pages too.
 envelopes = Table(
     "envelopes",
     metadata,
-    _column("number", Integer, "has no meaning outside this table", primary_key=True),
+    _column("number", Integer, "a hash of survey, round and place: no order", primary_key=True),
     _column("survey", Integer, "the survey's sequence", ForeignKey("surveys.sequence")),
-    _column("round", BigInteger, "the round that the reports are of"),
-    _column("id", LargeBinary(16), "the envelope's id, so that a retry counts once"),
-    _column("count", Integer, "how many reports the payload holds"),
-    _column("payload", LargeBinary, "the randomized reports, as they came; purged after retention"),
-    Index("envelope_once", "survey", "round", "id", unique=True),
+    _column("round", BigInteger, "the round of the reports"),
+    _column("place", LargeBinary, "the middle of the ids that belong in the bucket"),
+    _column(
+        "rows",
+        LargeBinary,
+        "the bucket: ids, so that a retry counts once, and reports as they came",
+    ),
+    _column("digest", LargeBinary(8), "of the other columns: damage is noticed"),
+    Index("bucket", "survey", "round", "place", unique=True),
 )
 
 tallies = Table(
@@ -80,9 +89,8 @@ tallies = Table(
     ),
     _column("reports", BigInteger, "how many reports were counted"),
     _column("sealed", Boolean, "whether its envelopes are purged: nothing is counted any more"),
-    _column(
-        "cells", LargeBinary, "the counts, int64 little-endian, all questions one after another"
-    ),
+    _column("cells", LargeBinary, "the counts, int64 little-endian, as RoundTally has them"),
+    _column("digest", LargeBinary(8), "of the other columns: damage is noticed"),
 )
 
 counters = Table(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, insert, select
 
 from deniable.server.store.records import RoundTally, SurveyRow, Token
 from deniable.server.store.sqlite import reports, surveys, tokens
@@ -19,6 +19,10 @@ from deniable.server.store.sqlite.database import (
     open_database,
     transaction,
 )
+from deniable.server.store.sqlite.envelopes import delete_envelopes
+from deniable.server.store.sqlite.schema import about
+
+DAY = "day"
 
 
 class SqliteStore:
@@ -104,11 +108,16 @@ class SqliteStore:
         with self._reading("read tallies") as connection:
             return reports.unsealed_rounds(connection)
 
-    def purge(self, sequence: int, rounds: Sequence[int]) -> int:
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        with self._writing("seal rounds") as connection:
+            reports.seal_rounds(connection, sequence, rounds)
+
+    def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            gone = reports.purge_rounds(connection, sequence, rounds)
-        empty_log(self._engine)
-        return gone
+            return delete_envelopes(connection, reports.sealed_rounds(connection), most)
+
+    def forget_order(self) -> bool:
+        return empty_log(self._engine)
 
     # Counters
 
@@ -137,6 +146,19 @@ class SqliteStore:
     def revoke_token(self, identifier: str) -> None:
         with self._writing("revoke a token") as connection:
             tokens.revoke_token(connection, identifier)
+
+    # The calendar
+
+    def latest_day(self) -> date | None:
+        query = select(about.c.value).where(about.c.key == DAY)
+        with self._reading("read its latest day") as connection:
+            day = connection.scalar(query)
+        return None if day is None else date.fromisoformat(day)
+
+    def keep_day(self, day: date) -> None:
+        statement = insert(about).prefix_with("OR REPLACE")
+        with self._writing("keep the day") as connection:
+            connection.execute(statement.values(key=DAY, value=day.isoformat()))
 
     # Health
 

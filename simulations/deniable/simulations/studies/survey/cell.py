@@ -8,6 +8,10 @@ sum.
 A forger sends the report that counts most: yes, the least held option, the high end. With β the
 forged share of reports that shifts an estimate by β (leverage - truth), the truth being a share, or
 a place in the range.
+
+Where each person is asked one of d questions, those who hold an answer are asked this one by a
+binomial of probability 1 / d, anew in each repetition: exactly the one draw of each person. The
+truth stays that of all people. Forgers choose this question, so β is their share of its reports.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from deniable.shared.survey.reader import Reader
 from deniable.simulations.frame.study import Cell, Row
 from deniable.simulations.frame.withheld import content
 from deniable.simulations.population import whole_people
-from deniable.simulations.studies.survey.people import People, people_of
+from deniable.simulations.studies.survey.people import Counts, People, people_of
 
 MOST_PEOPLE = 10**10
 
@@ -35,13 +39,32 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     reports, times = int(cell["people"]), int(cell["repetitions"])
     forged = round(reports * float(cell["forged"]))
     held = whole_people(people.weights, reports - forged)
-    counts = people.tallies(held, times, generator)
+    asked, counts = _honest(people, held, times, _drawn_from(cell), generator)
     counts[:, _forged_cells(question, people)] += forged
-    found = [estimates(question, tally, reports) for tally in counts]
+    found = [
+        estimates(question, tally, honest + forged)
+        for tally, honest in zip(counts, asked, strict=True)
+    ]
     return [
         _row(cell, question, place, [one[place] for one in found], truth, people)
         for place, truth in enumerate(people.truths(held))
     ]
+
+
+def _drawn_from(cell: Cell) -> int:
+    """Of how many questions each person is asked one; 1 where all are asked."""
+    return int(cell.get("drawn_from", 1))
+
+
+def _honest(
+    people: People, held: Counts, times: int, drawn_from: int, generator: np.random.Generator
+) -> tuple[list[int], Counts]:
+    """How many are asked this question, and their tally, in each repetition."""
+    if drawn_from == 1:
+        return [int(held.sum())] * times, people.tallies(held, times, generator)
+    asked = generator.binomial(held, 1 / drawn_from, (times, len(held)))
+    counts = np.concatenate([people.tallies(some, 1, generator) for some in asked])
+    return asked.sum(axis=1).tolist(), counts
 
 
 def _forged_cells(question: Question, people: People) -> list[int]:
@@ -63,7 +86,9 @@ def _row(
     low, high = (np.array([getattr(e, end) for e in found]) for end in ("low", "high"))
     covered = float(((low <= truth) & (truth <= high)).mean())
     target = people.target == place
-    needed = None if forged else people_needed(question, people, place, float(cell["within"]))
+    within, drawn_from = float(cell["within"]), _drawn_from(cell)
+    needed = None if forged else people_needed(question, people, place, within, drawn_from)
+    weight = forged / (forged + (1 - forged) / drawn_from)  # in the reports of this question
     return {
         "question": question.name,
         "label": question.labels[place],
@@ -85,14 +110,16 @@ def _row(
         "needed": needed,
         "leverage": question.mechanism.leverage,
         "target": int(target),
-        "shift_exact": people.shift(truth, forged) if target else None,
+        "shift_exact": people.shift(truth, weight) if target else None,
         "shift_measured": float(middle.mean() - truth) if target else None,
         "shift_error": float(middle.std(ddof=1) / math.sqrt(times)) if target else None,
     }
 
 
-def people_needed(question: Question, people: People, place: int, within: float) -> int | None:
-    """The fewest reports, to one part in a hundred, whose expected tally has an interval no wider
+def people_needed(
+    question: Question, people: People, place: int, within: float, drawn_from: int = 1
+) -> int | None:
+    """The fewest people, to one part in a hundred, whose expected tally has an interval no wider
     than ± `within` of 1, or of the range; None where ten billion do not suffice."""
 
     def half_width(reports: int) -> float:
@@ -102,10 +129,10 @@ def people_needed(question: Question, people: People, place: int, within: float)
     few, many = 1, 100
     while half_width(many) > within * question.span:
         few, many = many, 4 * many
-        if few > MOST_PEOPLE:
+        if few * drawn_from > MOST_PEOPLE:
             return None
     while many - few > max(1, few // 100):
         middle = (few + many) // 2
         enough = half_width(middle) <= within * question.span
         few, many = (few, middle) if enough else (middle, many)
-    return many
+    return many * drawn_from

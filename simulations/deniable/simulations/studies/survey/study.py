@@ -32,7 +32,12 @@ TRUE_ANSWERS = (
     "without any privacy: give them only to those who may know these. No other part of that file "
     "is written, only a digest of it."
 )
+ONE_OF = (
+    "Each person is asked one of the {} questions, drawn anew in each repetition; the truth is "
+    "that of all people, and forgers choose the question that they push."
+)
 MOST_LABELS = 20  # of one question, in tables and figures
+LEAST_ASKED = 50  # people for each question but one: with fewer, one might not be asked at all
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -82,13 +87,17 @@ def options(chosen: Namespace) -> Options:
         populations = answers.from_options(survey, chosen.share, chosen.mean)
         told = {name: json.dumps(population) for name, population in populations.items()}
     answers.check_shares(populations)
+    counts = option_lists.people(people)
+    if min(counts) < (least := LEAST_ASKED * (survey.drawn_from - 1)):
+        raise WrongUse(f"--people: at least {least}, where each is asked one of the questions")
     return {
         "survey": survey.name,
         "questions": [json.dumps(question_document(q)) for q in survey.questions],
         "populations": [told[q.name] for q in survey.questions],
+        "drawn_from": survey.drawn_from,
         "true_answers": bool(chosen.answers),
         "assumed": "" if chosen.answers else answers.assumed(survey, [*chosen.share, *chosen.mean]),
-        "people": option_lists.people(people),
+        "people": counts,
         "forged": [_forged(text) for text in chosen.forged.split(",")],
         "within": chosen.within,
         "repetitions": option_lists.whole(chosen.repetitions, 2, 10**6, "--repetitions"),
@@ -100,6 +109,7 @@ def cells(options: Options) -> Sequence[Cell]:
     middle = comparison.middle(options["people"])
     kinds = [(people, 0.0) for people in options["people"]]
     kinds += [(middle, forged) for forged in options["forged"] if forged]
+    drawn = {"drawn_from": options["drawn_from"]} if options["drawn_from"] > 1 else {}
     return [
         {
             "question": question,
@@ -108,6 +118,7 @@ def cells(options: Options) -> Sequence[Cell]:
             "forged": forged,
             "within": options["within"],
             "repetitions": options["repetitions"],
+            **drawn,
         }
         for question, population in zip(options["questions"], options["populations"], strict=True)
         for people, forged in kinds
@@ -144,6 +155,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         method=[
             *([options["assumed"]] if options["assumed"] else []),
             *([TRUE_ANSWERS] if options["true_answers"] else []),
+            *([ONE_OF.format(options["drawn_from"])] if options["drawn_from"] > 1 else []),
             (
                 "Whole populations are drawn at once and estimated by the server's own code, "
                 f"{options['repetitions']} times each; people are fixed, and an interval is "

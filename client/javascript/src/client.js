@@ -1,0 +1,255 @@
+/** The client: what an app calls to let its users answer surveys that hold nobody's answer. */
+
+import { envelopeId, packEnvelope } from "./envelope.js";
+import { charge, overspent, readLedger } from "./ledger.js";
+import { Outbox } from "./outbox.js";
+import { hex, unhex, Unusable } from "./survey.js";
+import { Surveys } from "./surveys.js";
+import { checkedAddress } from "./transport.js";
+
+/**
+ * @typedef {"queued" | "already-answered" | "budget-spent" | "refused" | "no-survey" | "closed" | "no-consent" | "unavailable"} Status
+ * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
+ *   holds no answer and may be logged; `unfit` names the answers that did not fit, and is not enumerable
+ */
+
+/** A question that the app's own policy does not declare. Never carries the answer. */
+export class InvalidAnswer extends Error {}
+
+export class Client {
+  #server;
+  #policy;
+  #storage;
+  #now;
+  #draw;
+  #surveys;
+  #outbox;
+  #withdrawn = false; // from this object: that holds even where the disk fails
+
+  /**
+   * @param {string} server
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number}} options
+   *   `sendWithin`: a report is sent at a random moment of so many seconds
+   */
+  constructor(server, { policy, storage, now = Date.now, draw = kernelDraw, sendWithin = 60 }) {
+    this.#server = checkedAddress(server);
+    this.#policy = policy;
+    this.#storage = storage;
+    this.#now = now;
+    this.#draw = draw;
+    this.#surveys = new Surveys(this.#server, policy, storage, now);
+    this.#outbox = new Outbox(
+      this.#server,
+      storage,
+      now,
+      1_000 * sendWithin,
+      () => this.#consent(),
+    );
+    this.#outbox.schedule(0); // what an earlier process or page has left
+  }
+
+  /** Whether the person agreed, or refused; undefined if nobody has asked: only then ask. @returns {Promise<boolean | undefined>} */
+  async consented() {
+    return this.#withdrawn
+      ? false
+      : (await this.#storage.get("consent").catch(() => undefined))?.given;
+  }
+
+  /** Remember that the person agrees, or withdraw, which deletes what was not sent. Whether it is on disk. @param {boolean} given */
+  async consent(given) {
+    if (typeof given !== "boolean") throw new TypeError("consent is true or false");
+    this.#withdrawn ||= !given;
+    try {
+      const before = await this.#storage.get("consent");
+      if (given && (this.#withdrawn || !before?.given)) {
+        await this.#storage.put("consent", { given, id: hex(random(16)) });
+      }
+      if (!given && before) await this.#storage.put("consent", { given });
+      if (given) globalThis.navigator?.storage?.persist?.().catch(() => {});
+      this.#withdrawn = !given;
+      if (!given) await this.#outbox.waiting(); // deletes them
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Randomize the answers to a survey, by its name or id, and queue the report. Call it for everyone,
+   * whatever is true. Rejects with nothing but InvalidAnswer, for a name that the policy does not declare.
+   * @param {string} survey @param {Record<string, unknown>} answers @returns {Promise<Outcome>}
+   */
+  async answer(survey, answers) {
+    const undeclared = Object.keys(answers).find((name) => !this.#policy.questions.has(name));
+    if (undeclared !== undefined) {
+      throw new InvalidAnswer(
+        `question ${undeclared} is not declared in the policy; nothing was recorded`,
+      );
+    }
+    try {
+      return await this.#answer(survey, answers);
+    } catch (error) {
+      return {
+        status: "unavailable",
+        detail: error instanceof Unusable
+          ? error.message
+          : "something of this client failed; nothing was sent",
+      };
+    }
+  }
+
+  /** Send what waits now, for so many seconds at most; how many still wait. */
+  async flush(seconds = 2) {
+    if (!(await this.#consent().catch(() => undefined))) return 0;
+    let timer;
+    const late = new Promise((resolve) => timer = setTimeout(resolve, 1_000 * seconds));
+    await Promise.race([this.#outbox.send(true), late]);
+    clearTimeout(timer); // or a process of Node's would live on for it
+    return this.#outbox.waiting().then((names) => names.length, () => 0);
+  }
+
+  /** Flush for a second and end the timer. What still waits is on disk. */
+  async close() {
+    await this.flush(1);
+    this.#outbox.close();
+  }
+
+  /** Erase everything but the ledger: erasing must not refill a budget. Whether it is done. */
+  async forget() {
+    this.#withdrawn = true;
+    try {
+      const first = await this.#storage.get("consent") ? ["consent"] : []; // then nothing is sent
+      for (const name of [...first, ...await this.#storage.names("")]) {
+        if (!name.startsWith("charge-")) await this.#storage.remove(name);
+      }
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** The id of the consent that holds now. */
+  async #consent() {
+    if (this.#withdrawn || overruled()) return undefined;
+    const kept = await this.#storage.get("consent");
+    return kept?.given === true ? String(kept.id) : undefined;
+  }
+
+  /** Consent, survey, policy, ledger, randomizer, outbox: until the noise is drawn nothing depends on a value.
+   * @param {string} wanted @param {Record<string, unknown>} answers @returns {Promise<Outcome>} */
+  async #answer(wanted, answers) {
+    const noConsent = /** @type {const} */ ({
+      status: "no-consent",
+      detail: "consent was not given; call client.consent(true) once the person agrees",
+    });
+    const consent = await this.#consent();
+    if (consent === undefined) return noConsent;
+    await this.#expire();
+    const names = Object.keys(answers),
+      found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
+    if ("status" in found) return found;
+    const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
+    const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon]));
+    if ((await this.#consent()) !== consent) return noConsent;
+    for (;;) { // until nobody else charges at the same time
+      const ledger = await readLedger(this.#storage), over = overspent(ledger, costs, this.#policy);
+      if (ledger.answered.has(`${id} ${round}`)) {
+        return {
+          status: "already-answered",
+          detail: "this survey was already answered in this round",
+          survey: id,
+          round,
+        };
+      }
+      if (over) return { status: "budget-spent", detail: over, survey: id, round };
+      if (await charge(this.#storage, ledger, id, round, costs)) break;
+    }
+    await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
+    const key = unhex((await this.#storage.get(`key-${id}`)).key);
+    const reports = survey.questions.map((each) => ({
+      name: each.name,
+      ...each.report(valueOf(answers, each.name), this.#draw),
+    }));
+    const envelope = packEnvelope(
+      id,
+      round,
+      await envelopeId(key, id, round),
+      reports.map((each) => each.payload),
+    );
+    if ((await this.#consent()) !== consent) return { ...noConsent, survey: id, round }; // withdrawn meanwhile: it is forgotten
+    await this.#outbox.queue(`${id}-${round}`, envelope, consent, survey.takenUntil(round));
+    const unfit = reports.filter((each) => !each.fits).map((each) => each.name);
+    /** @type {Outcome} */
+    const outcome = {
+      status: "queued",
+      detail: "a report is on disk and will be sent",
+      survey: id,
+      round,
+    };
+    return Object.defineProperty(outcome, "unfit", { value: unfit });
+  }
+
+  /** Why a survey is not answered, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
+  #obstacle(survey, names) {
+    if (survey.epsilon > this.#policy.roundCap) {
+      return "the survey asks for more than maxEpsilonPerRound";
+    }
+    const asked = survey.questions.map((each) => each.name);
+    if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
+      return `the survey is answered whole, and asks for ${asked.join(", ")}`;
+    }
+    const other = survey.questions.find((each) =>
+      this.#policy.questions.get(each.name) !== each.kind
+    );
+    return other &&
+      `question ${other.name} is asked as a ${other.kind}, and the app declares another kind`;
+  }
+
+  /** Once no report of their survey is taken any more, nobody can tell which were made here. */
+  async #expire() {
+    const names = await Promise.all(
+      ["key-", "closed-"].map((prefix) => this.#storage.names(prefix)),
+    );
+    for (const name of names.flat()) {
+      if ((await this.#storage.get(name))?.until <= this.#now()) await this.#storage.remove(name);
+    }
+  }
+}
+
+/** @param {number} count */
+const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+
+/** From the kernel, anew for every report, nothing kept; it gives at most 65,536 bytes at once. @param {number} count */
+function kernelDraw(count) {
+  const bytes = new Uint8Array(count);
+  for (let start = 0; start < count; start += 65_536) {
+    crypto.getRandomValues(bytes.subarray(start, start + 65_536));
+  }
+  return new DataView(bytes.buffer);
+}
+
+/** Whatever the answers' own code does, it goes the same way. @param {Record<string, unknown>} answers @param {string} name */
+function valueOf(answers, name) {
+  try {
+    return answers[name];
+  } catch {
+    return undefined;
+  }
+}
+
+/** A person or an administrator says no, whatever the app has. */
+function overruled() {
+  const environment = globalThis.process?.env ?? {},
+    browser = /** @type {any} */ (globalThis.navigator);
+  const switches = [
+    environment.DO_NOT_TRACK,
+    environment.DENIABLE_OFF,
+    browser?.doNotTrack,
+    browser?.globalPrivacyControl,
+  ];
+  return switches.some((value) =>
+    !["", "0", "false", "no", "off", "unspecified", "null", "undefined"].includes(
+      String(value ?? "").trim().toLowerCase(),
+    )
+  );
+}

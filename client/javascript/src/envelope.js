@@ -1,0 +1,39 @@
+/** Envelopes: one report of one survey and round under one id, as bytes. */
+
+import { unhex } from "./survey.js";
+
+export const CONTENT_TYPE = "application/vnd.deniable.envelopes";
+
+/** @param {...(Uint8Array | string)} parts text is ASCII */
+function joined(...parts) {
+  return Uint8Array.from(
+    parts.flatMap((part) =>
+      Array.from(typeof part === "string" ? new TextEncoder().encode(part) : part)
+    ),
+  );
+}
+
+/** @param {number} number */
+function u32(number) {
+  const view = new DataView(new ArrayBuffer(4));
+  view.setUint32(0, number, true);
+  return new Uint8Array(view.buffer);
+}
+
+/**
+ * The same on every retry of one round; of two rounds or surveys nobody can tell whose.
+ * @param {Uint8Array<ArrayBuffer>} key this survey's own, random, of this device @param {string} survey @param {number} round
+ */
+export async function envelopeId(key, survey, round) {
+  const hmac = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, [
+    "sign",
+  ]);
+  const mac = await crypto.subtle.sign("HMAC", hmac, joined("id\0", unhex(survey), u32(round)));
+  return new Uint8Array(mac, 0, 16);
+}
+
+/** @param {string} survey @param {number} round @param {Uint8Array} id @param {Uint8Array[]} payloads of one report's questions */
+export function packEnvelope(survey, round, id, payloads) {
+  const payload = joined(...payloads);
+  return joined("DNB1", unhex(survey), u32(round), id, u32(1), u32(payload.length), payload);
+}

@@ -1,0 +1,62 @@
+/** Storage in a folder, for Node: a file for each record, that only its owner can read. */
+
+import { randomUUID, webcrypto } from "node:crypto";
+import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+
+import { Unusable } from "./survey.js";
+
+/** @type {any} */ (globalThis).crypto ??= webcrypto; // Node 18 has it here only
+
+/**
+ * Any number of processes may share it. A file appears whole and on disk, or not at all; to create
+ * one is to link it to a name that is free, of which the file system lets one process succeed.
+ * @param {string} folder @returns {import("./ledger.js").Storage}
+ */
+export function fileStorage(folder) {
+  /** @param {string} name @param {unknown} value @param {(from: string, to: string) => Promise<void>} place */
+  async function write(name, value, place) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const temporary = join(folder, `.${randomUUID()}`);
+    try {
+      await synced(temporary, "wx", (file) => file.writeFile(JSON.stringify(value)));
+      await place(temporary, join(folder, name));
+    } finally {
+      await rm(temporary, { force: true });
+    }
+    await synced(folder, "r"); // the name, too
+  }
+  return {
+    get: (name) =>
+      usable(readFile(join(folder, name), "utf8").then(JSON.parse), "ENOENT", undefined),
+    put: (name, value) => usable(write(name, value, rename)),
+    create: (name, value) => usable(write(name, value, link).then(() => true), "EEXIST", false),
+    remove: (name) => usable(rm(join(folder, name), { force: true })),
+    names: (prefix) =>
+      usable(
+        readdir(folder).then((all) => all.filter((name) => name.startsWith(prefix))),
+        "ENOENT",
+        [],
+      ),
+  };
+}
+
+/** @param {string} path @param {string} flags @param {(file: import("node:fs/promises").FileHandle) => Promise<void>} [change] */
+async function synced(path, flags, change) {
+  const file = await open(path, flags, 0o600);
+  try {
+    await change?.(file);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** @template T @param {Promise<T>} work @param {string} [expected] an error's code @param {T} [instead] @returns {Promise<T>} */
+const usable = (work, expected, instead) =>
+  work.catch((error) => {
+    if (expected && error?.code === expected) return /** @type {T} */ (instead);
+    throw new Unusable(
+      `the state folder cannot be used (${error?.code ?? "damaged"}); nothing was sent`,
+    );
+  });

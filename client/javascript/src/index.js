@@ -1,0 +1,2 @@
+export { Client, InvalidAnswer } from "./client.js";
+export { Policy } from "./policy.js";

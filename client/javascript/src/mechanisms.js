@@ -1,0 +1,197 @@
+/** Every mechanism of PROTOCOL.md, section 3: its integers, and the draw that makes a report. */
+
+import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
+
+/**
+ * @typedef {(bytes: number) => DataView} Draw so many random bytes
+ * @typedef {number | readonly [bigint, bigint]} Answer its number, or its place in a number's range
+ * @typedef {object} Mechanism
+ * @property {bigint[]} integers
+ * @property {number} answers how many there are
+ * @property {(number: number) => Answer} answerAt
+ * @property {(answer: Answer, draw: Draw) => Uint8Array} randomize the payload of one report
+ * @property {boolean} [isPrivate] proved here, where rounding up alone does not prove it
+ */
+
+/** @param {DataView} roll */
+const u64 = (roll, at = 0) => roll.getBigUint64(at, true);
+/** @param {bigint} e ε in billionths @param {bigint} symbols */
+const lieUnits = (e, symbols) =>
+  ceilUnits(e, BILLION, (E, on) => [on.over(on.whole(1n), on.plus(E, symbols - 1n))])[0];
+/** @param {bigint | number} symbol @param {number} bytes */
+const payload = (symbol, bytes) =>
+  Uint8Array.from({ length: bytes }, (_, n) => Number((BigInt(symbol) >> BigInt(8 * n)) & 255n));
+/** @param {number} n */
+const itself = (n) => n;
+
+/** @param {bigint} e @returns {Mechanism} */
+function randomizedResponse(e) {
+  const lie = lieUnits(e, 2n);
+  return {
+    integers: [lie],
+    answers: 2,
+    answerAt: itself,
+    randomize: (answer, draw) => payload(Number(answer) ^ Number(u64(draw(8)) < lie), 1),
+  };
+}
+
+/** @param {bigint} e @param {number} k @returns {Mechanism} */
+function kRandomizedResponse(e, k) {
+  const lie = lieUnits(e, BigInt(k)), keep = ONE - lie * BigInt(k - 1);
+  return {
+    integers: [lie],
+    answers: k,
+    answerAt: itself,
+    randomize(answer, draw) {
+      const roll = u64(draw(8)), far = roll - keep;
+      const other = Number((far < 0n ? -far : far) / lie); // computed for the truth, too
+      const symbols = [other + Number(other >= Number(answer)), Number(answer)];
+      return payload(symbols[Number(roll < keep)], k > 256 ? 2 : 1);
+    },
+  };
+}
+
+/** @param {bigint} e @param {number} k @returns {Mechanism} */
+function unary(e, k) {
+  const lie = lieUnits(e, 2n);
+  return {
+    integers: [lie],
+    answers: k,
+    answerAt: itself,
+    randomize(answer, draw) {
+      const roll = draw(9 * k + 1),
+        bits = Array.from({ length: k }, (_, n) => u64(roll, 9 * n) < lie);
+      bits[Number(answer)] = (roll.getUint8(9 * k) & 1) === 1;
+      return packed(bits);
+    },
+  };
+}
+
+const SLACK = 2n ** 100n;
+
+/** @param {bigint} e @param {number} k @returns {Mechanism} */
+function subsetSelection(e, k) {
+  const K = BigInt(k), d = bestSubset(e, K), without = (K - d) * (SLACK + 1n);
+  const [miss] = ceilUnits(e, BILLION, (E, on) => [
+    on.over(on.whole(without), on.plus(on.times(E, on.whole(d * SLACK)), without)),
+  ]);
+  return {
+    integers: [d, miss],
+    answers: k,
+    answerAt: itself,
+    randomize(answer, draw) {
+      const roll = draw(16 * k - 8), keep = u64(roll) < ONE - miss;
+      let need = d - BigInt(keep);
+      const bits = Array.from({ length: k - 1 }, (_, n) => {
+        const die = u64(roll, 16 * n + 8) | (u64(roll, 16 * n + 16) << 64n);
+        const taken = die * BigInt(k - 1 - n) < need << 128n;
+        need -= BigInt(taken);
+        return taken;
+      });
+      bits.splice(Number(answer), 0, keep);
+      return packed(bits);
+    },
+  };
+}
+
+/** The d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
+function bestSubset(e, k) {
+  const [low, high] = exp(e, BILLION, 192n), rough = (k << 192n) / (high + (1n << 192n));
+  const d = rough > 1n ? rough : 1n, next = d + 1n;
+  /** @param {bigint} n @param {bigint} end */
+  const spread = (n, end) => (n * end + ((k - n) << 192n)) ** 2n;
+  return spread(next, high) * d * (k - d) < spread(d, low) * next * (k - next) ? next : d;
+}
+
+/** Bit n of the payload is option n's. @param {boolean[]} bits */
+function packed(bits) {
+  const bytes = new Uint8Array((bits.length + 7) >> 3);
+  bits.forEach((bit, n) => (bytes[n >> 3] |= Number(bit) << (n & 7)));
+  return bytes;
+}
+
+/** Stochastic rounding to a grid point, then its row. @param {bigint} e @param {bigint[]} integers @param {bigint[][]} rows @returns {Mechanism} */
+function numberTable(e, integers, rows) {
+  const steps = rows.length - 1;
+  const columns = rows[0].map((_, symbol) => rows.map((row) => row[symbol]));
+  const sums = rows.map((row) => { // cumulative, without the last, which is all of 2^64
+    let sum = 0n;
+    return row.slice(0, -1).map((units) => (sum += units));
+  });
+  return {
+    integers,
+    answers: rows.length,
+    answerAt: (n) => [BigInt(n), BigInt(steps)],
+    randomize(answer, draw) {
+      const [numerator, denominator] = /** @type {[bigint, bigint]} */ (answer);
+      const roll = draw(16), scaled = numerator * BigInt(steps);
+      const raised = u64(roll, 8) * denominator < (scaled % denominator) * ONE;
+      const row = sums[Number(scaled / denominator) + Number(raised)];
+      return payload(row.reduce((symbol, sum) => symbol + Number(sum <= u64(roll)), 0), 1);
+    },
+    isPrivate: columns.every((column) => {
+      const [small, large] = column.reduce(([s, l], p) => [p < s ? p : s, p > l ? p : l], [
+        ONE,
+        0n,
+      ]);
+      return small > 0n && within(e, large, small);
+    }),
+  };
+}
+
+/** The ends of the range gather what lies beyond. @param {bigint} e @param {number} m @param {bigint[]} units */
+function gathered(e, m, units) {
+  const inside = units.slice(0, m - 1), ends = units.slice(m - 1);
+  const rows = Array.from({ length: m + 1 }, (_, i) => {
+    const row = Array.from(
+      { length: m + 1 },
+      (_, j) => j === i ? 0n : (j === 0 || j === m ? ends : inside)[Math.abs(i - j) - 1],
+    );
+    row[i] = ONE - row.reduce((a, b) => a + b);
+    return row;
+  });
+  return numberTable(e, units, rows);
+}
+
+/** @param {bigint} e @param {number} m */
+function localLaplace(e, m) {
+  return gathered(
+    e,
+    m,
+    ceilUnits(e, BILLION * BigInt(m), (S, on) => {
+      const ends = [on.over(on.whole(1n), on.plus(S, 1n))];
+      while (ends.length < m) ends.push(on.over(ends[ends.length - 1], S));
+      const inside = ends.slice(0, -1).map((end) => on.over(on.times(on.plus(S, -1n), end), S));
+      return [...inside, ...ends];
+    }),
+  );
+}
+
+/** @param {bigint} e */
+function ternary(e) {
+  const q = lieUnits(e, 3n), p = ONE - 2n * q;
+  return numberTable(e, [q], [[p, q, q], [q, p, q], [q, q, p]]);
+}
+
+/** @param {bigint} e */
+function splitSign(e) {
+  const [q] = ceilUnits(
+    e,
+    BILLION,
+    (E, on) => [on.over(on.whole(1n), on.times(on.plus(E, 1n), on.whole(2n)))],
+  );
+  const p = ONE / 2n - q;
+  return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
+}
+
+/** @type {Record<string, {kind: string, sizes: [number, number], make: (e: bigint, size: number) => Mechanism}>} */
+export const MECHANISMS = {
+  "randomized-response": { kind: "bit", sizes: [2, 2], make: randomizedResponse },
+  "k-randomized-response": { kind: "choice", sizes: [2, 65_536], make: kRandomizedResponse },
+  "subset-selection": { kind: "choice", sizes: [2, 8_192], make: subsetSelection },
+  "unary": { kind: "choice", sizes: [2, 8_192], make: unary },
+  "one-bit-mean": { kind: "number", sizes: [1, 1], make: (e) => gathered(e, 1, [lieUnits(e, 2n)]) },
+  "local-laplace": { kind: "number", sizes: [1, 255], make: localLaplace },
+  "ternary": { kind: "number", sizes: [2, 2], make: ternary },
+  "split-sign": { kind: "number", sizes: [2, 2], make: splitSign },
+};

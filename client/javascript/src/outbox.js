@@ -1,0 +1,171 @@
+/**
+ * The outbox: envelopes on disk until it is known what became of them. Each is the same bytes on
+ * every try, and is sent rarely, in no order, at no moment that tells: ten times, then once a day.
+ */
+
+import { CONTENT_TYPE } from "./envelope.js";
+import { hex, unhex } from "./survey.js";
+import { request } from "./transport.js";
+
+const MOST_TRIES = 10, DAY = 86_400_000, LONGEST_PAUSE = 3_600_000, MOST_REPLY_BYTES = 2 ** 16;
+const FINAL = [400, 405, 406, 410, 411, 413, 414, 415, 422, 431];
+
+/** Uniform in 0 .. most, from the kernel. @param {number} most */
+const uniform = (most) => (most * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
+
+export class Outbox {
+  #server;
+  #storage;
+  #now;
+  #within;
+  #consent;
+  #failures = 0;
+  #notBefore = 0; // on the monotonic clock: the server asked for it, and no flush overrules that
+  #pausedUntil = 0;
+  #last = Promise.resolve();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {() => Promise<string | undefined>} consent */
+  constructor(server, storage, now, within, consent) {
+    this.#server = server;
+    this.#storage = storage;
+    this.#now = now;
+    this.#within = within;
+    this.#consent = consent;
+  }
+
+  /** @param {string} name @param {Uint8Array} bytes @param {string} consent under which it was made @param {number} until */
+  async queue(name, bytes, consent, until) {
+    const due = this.#now() + uniform(this.#within);
+    await this.#storage.create(`report-${name}`, {
+      server: this.#server,
+      consent,
+      body: hex(bytes),
+      due,
+      until,
+    });
+    this.schedule(0);
+  }
+
+  /** What waits for this server. What is too late, or was made under a consent that was withdrawn, is deleted. */
+  async waiting() {
+    const names = [], consent = await this.#consent();
+    for (const record of await this.#storage.names("report-")) {
+      const name = record.slice(7), report = await this.#storage.get(record);
+      if (report && (report.consent !== consent || report.until <= this.#now())) {
+        await this.#forget(name);
+      } else if (report?.server === this.#server) names.push(name);
+    }
+    return names;
+  }
+
+  /** Whatever may be sent now, one after another; in a hurry all, at once. @param {boolean} hurry */
+  send(hurry) {
+    this.#last = this.#last.then(() => this.#send(hurry)).catch(() => {}); // the state is not usable now
+    return this.#last;
+  }
+
+  /** @param {number} wait ms */
+  schedule(wait) {
+    this.close();
+    this.#timer = setTimeout(() => this.send(false), Math.min(Math.max(wait, 1), DAY));
+    /** @type {any} */ (this.#timer).unref?.(); // no process of Node's lives on for it
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+  }
+
+  /** Without hurry one at a time: the next waits for a random moment of its own. @param {boolean} hurry */
+  async #send(hurry) {
+    let next = Infinity, tried = false;
+    for (const name of shuffled(await this.waiting())) {
+      const tries = (await this.#storage.names(`try-${name}-`)).length;
+      const wait = tried && !hurry ? 0 : await this.#wait(name, tries, hurry);
+      if (wait > 0 || (tried && !hurry)) next = Math.min(next, wait);
+      else {
+        tried = true;
+        next = (await this.#try(name, tries)) ? next : 0;
+      }
+    }
+    if (next < Infinity) {
+      this.schedule(
+        Math.max(next, this.#pausedUntil - performance.now()) + uniform(tried ? this.#within : 0),
+      );
+    }
+  }
+
+  /** Milliseconds until it may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
+  async #wait(name, tries, hurry) {
+    const few = tries < MOST_TRIES, record = few ? `report-${name}` : `try-${name}-${tries}`;
+    const due = (await this.#storage.get(record))?.due - this.#now();
+    const own = (few && hurry) || due > 2 * DAY ? 0 : due; // drawn before the clock was set back
+    return Math.max(
+      own,
+      Math.max(this.#notBefore, hurry ? 0 : this.#pausedUntil) - performance.now(),
+    );
+  }
+
+  /** Whether it is settled. A try is counted before it is made, by one tab or process alone. @param {string} name @param {number} tries */
+  async #try(name, tries) {
+    if (globalThis.navigator?.onLine === false) return false;
+    if (
+      !(await this.#storage.create(`try-${name}-${tries + 1}`, {
+        due: this.#now() + DAY + uniform(DAY / 2),
+      }))
+    ) return false;
+    const report = await this.#storage.get(`report-${name}`), consent = await this.#consent();
+    if (!report || report.consent !== consent) return true; // withdrawn meanwhile
+    const reply = await request(this.#server, "/v1/envelopes", {
+      type: CONTENT_TYPE,
+      bytes: unhex(report.body),
+    }, MOST_REPLY_BYTES).catch(() => undefined);
+    if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
+    this.#failures = this.#pausedUntil = 0;
+    await this.#forget(name);
+    return true;
+  }
+
+  /** Exponential backoff with full jitter, and never before the server's Retry-After. @param {string | null | undefined} retryAfter */
+  #fail(retryAfter) {
+    const seconds = /^\d+$/.test(retryAfter ?? "")
+      ? 1_000 * Number(retryAfter)
+      : Date.parse(retryAfter ?? "") - Date.now();
+    let asked = Math.min(Math.max(seconds || 0, 0), LONGEST_PAUSE);
+    if (asked) asked += uniform(Math.max(asked, 60_000));
+    const backoff = uniform(Math.min(LONGEST_PAUSE, 1_000 * 2 ** Math.min(this.#failures++, 20)));
+    this.#notBefore = performance.now() + asked;
+    this.#pausedUntil = performance.now() + Math.max(asked, backoff);
+    return false;
+  }
+
+  /** @param {string} name */
+  async #forget(name) {
+    await this.#storage.remove(`report-${name}`);
+    for (const record of await this.#storage.names(`try-${name}-`)) {
+      await this.#storage.remove(record);
+    }
+  }
+}
+
+/** Only a reply that speaks of the envelope settles it: no error page of a proxy does. @param {Awaited<ReturnType<typeof request>>} reply */
+function settles({ status, json, type }) {
+  if (status !== 200) {
+    return FINAL.includes(status) && /^application\/problem\+json *(;|$)/i.test(type) &&
+      json?.status === status;
+  }
+  if (![json?.accepted, json?.duplicates].every(Number.isInteger) || !Array.isArray(json.refused)) {
+    return false;
+  }
+  return json.refused.length
+    ? json.refused[0]?.code !== undefined && json.refused[0].code !== "early"
+    : json.accepted + json.duplicates > 0;
+}
+
+/** @param {string[]} names */
+function shuffled(names) {
+  return names.map((name) => ({ name, key: uniform(1) })).sort((a, b) => a.key - b.key).map((
+    { name },
+  ) => name);
+}

@@ -1,0 +1,265 @@
+/** A published survey, read strictly: its signature, its questions, its rounds. */
+
+import { BILLION } from "./exact.js";
+import { MECHANISMS } from "./mechanisms.js";
+
+/** @typedef {import("./mechanisms.js").Answer} Answer */
+/** @typedef {import("./mechanisms.js").Draw} Draw */
+/** A survey that this app does not answer; the message says why. */
+export class Refused extends Error {}
+/** What cannot be done here and now: the state, the network, or the platform is not fit. */
+export class Unusable extends Error {}
+
+const utf8 = new TextEncoder();
+const DAY = 86_400_000;
+/** @param {Uint8Array | ArrayBuffer} bytes */
+export const hex = (bytes) =>
+  Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
+/** @param {string} text */
+export const unhex = (text) =>
+  Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+/** @param {string} text */
+export const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
+
+/**
+ * Only if one of the trusted keys has signed exactly this text, and its id is its hash.
+ * @param {{id: string, document: string, signature: string, key: string}} entry @param {readonly string[]} trusted
+ */
+export async function verify(entry, trusted) {
+  if (entry.id !== (await sha256(entry.document))) {
+    throw new Refused("the survey's id is not the hash of its document");
+  }
+  if (!trusted.includes(entry.key)) {
+    throw new Refused("the survey is not signed by a key that this app trusts");
+  }
+  /** @param {string} key */
+  const imported = (key) =>
+    crypto.subtle.importKey("raw", unhex(key), "Ed25519", false, ["verify"]);
+  await imported("58" + "66".repeat(31)).catch(() => { // the curve's base point: a key anywhere
+    throw new Unusable("WebCrypto has no Ed25519 here, so no survey can be verified");
+  });
+  const signed = utf8.encode(`deniable survey v1\0${entry.document}`);
+  const sound = /^[0-9a-f]{128}$/.test(entry.signature) && await imported(entry.key)
+    .then(
+      (key) => crypto.subtle.verify("Ed25519", key, unhex(entry.signature), signed),
+      () => false,
+    );
+  if (!sound) throw new Refused("the survey's signature does not match its document");
+}
+
+/** @param {unknown} claim @param {string} where @returns {asserts claim} */
+function must(claim, where) {
+  if (!claim) throw new Refused(`the survey's document is not one of the protocol: ${where}`);
+}
+
+/** The table at a key, with exactly these keys. @param {any} table @param {string} where @param {string[]} keys */
+function exactly(table, where, ...keys) {
+  must(table && typeof table === "object" && !Array.isArray(table), where);
+  must(
+    keys.length === Object.keys(table).length && keys.every((key) => Object.hasOwn(table, key)),
+    where,
+  );
+}
+
+/** @param {unknown} value @param {number} low @param {number} high */
+const isCount = (value, low, high) =>
+  Number.isInteger(value) && Number(value) >= low && Number(value) <= high;
+/** @param {unknown} text */
+const isLine = (text) =>
+  typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
+  [...text].length <= 2_000;
+/** A day as milliseconds since 1970; NaN if it is none. @param {unknown} text */
+function day(text) {
+  const at = typeof text === "string" && /^\d{4}-\d\d-\d\d$/.test(text)
+    ? Date.parse(`${text}T00:00Z`)
+    : NaN;
+  return at >= 0 && at < Date.UTC(9000) && new Date(at).toISOString().startsWith(String(text))
+    ? at
+    : NaN;
+}
+
+/** Decimal text as billionths of ε; -1 if it is none. @param {unknown} text */
+export function billionths(text) {
+  const match = typeof text === "string" && /^(0|[1-9]\d{0,8})(?:\.(\d{0,8}[1-9]))?$/.exec(text);
+  return match ? BigInt(match[1]) * BILLION + BigInt((match[2] ?? "").padEnd(9, "0")) : -1n;
+}
+
+/** @param {string} text the document's exact text */
+export function parseSurvey(text) {
+  must(utf8.encode(text).length <= 2 ** 22, "at most 4 MiB");
+  const table = parseJson(text);
+  exactly(table, "document", "deniable", "survey", "question");
+  const { survey, question: tables } = table;
+  exactly(
+    survey,
+    "survey",
+    "name",
+    "title",
+    "purpose",
+    "owner",
+    "opens",
+    "closes",
+    "round",
+    "grace_days",
+    "retention_days",
+    "minimum_reports",
+  );
+  must(
+    /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
+      typeof survey.name === "string",
+    "name",
+  );
+  must([survey.title, survey.purpose, survey.owner].every(isLine), "title, purpose, owner");
+  must(table.deniable === 1 && Object.hasOwn(ROUNDS, survey.round), "format and round");
+  must(
+    isCount(survey.grace_days, 0, 366) && isCount(survey.retention_days, 0, 3660) &&
+      isCount(survey.minimum_reports, 1, 1e9),
+    "counts",
+  );
+  must(Array.isArray(tables) && tables.length >= 1 && tables.length <= 100, "question");
+  const questions = tables.map(parseQuestion);
+  must(new Set(questions.map((each) => each.name)).size === questions.length, "question names");
+  const opens = day(survey.opens),
+    closes = day(survey.closes),
+    { of, begins } = ROUNDS[survey.round];
+  must(opens <= closes && of(closes) - of(opens) < 10_000, "opens and closes");
+  /** When a round's reports are no longer taken. @param {number} round */
+  const takenUntil = (round) => (begins?.(round + 1) ?? closes + DAY) + survey.grace_days * DAY;
+  return {
+    name: String(survey.name),
+    opens,
+    closes: closes + DAY,
+    questions,
+    roundOf: of,
+    takenUntil,
+    keyUntil: takenUntil(of(closes)),
+    epsilon: questions.reduce((sum, each) => sum + each.epsilon, 0n),
+  };
+}
+
+/** Each key once in its object: `JSON.parse` keeps the last in silence. @param {string} text @returns {any} */
+function parseJson(text) {
+  let keys = 0;
+  try {
+    const table = JSON.parse(text, (_, value) => {
+      keys += value && typeof value === "object" && !Array.isArray(value)
+        ? Object.keys(value).length
+        : 0;
+      return value;
+    });
+    const written = text.replace(/"(?:[^"\\]|\\.)*"/gs, '""').match(/""\s*:/g)?.length ?? 0;
+    must(written === keys, "each key once");
+    return table;
+  } catch (error) {
+    throw error instanceof Refused ? error : new Refused("the survey's document is not JSON");
+  }
+}
+
+/** @param {any} table */
+function parseQuestion(table) {
+  const listed = MECHANISMS[table?.mechanism], { kind, low, high, options, other } = table ?? {};
+  must(listed && Object.hasOwn(MECHANISMS, table.mechanism) && listed.kind === kind, "mechanism");
+  const own = kind === "number"
+    ? ["low", "high", ...(listed.sizes[0] < listed.sizes[1] ? ["grid"] : [])]
+    : kind === "choice"
+    ? ["options", ...("other" in table ? ["other"] : [])]
+    : [];
+  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own);
+  must(
+    typeof table.name === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
+    "question name",
+  );
+  const epsilon = billionths(table.epsilon);
+  must(epsilon > 0n && epsilon <= 20n * BILLION, "epsilon");
+  if (kind === "number") {
+    must(
+      [low, high].every((n) => Number.isFinite(n) && Math.abs(n) <= 2 ** 53) && low < high,
+      "low and high",
+    );
+  }
+  if (kind === "choice") {
+    must(
+      Array.isArray(options) && options.every((each) => typeof each === "string" && each.trim()),
+      "options",
+    );
+    must(
+      new Set(options).size === options.length && (other === undefined || options.includes(other)),
+      "options, other",
+    );
+  }
+  const size = kind === "choice" ? options.length : table.grid ?? listed.sizes[0];
+  must(isCount(size, ...listed.sizes), "size");
+  const mechanism = listed.make(epsilon, size), integers = mechanism.integers.map(String);
+  must(
+    Array.isArray(table.integers) && table.integers.length === integers.length &&
+      integers.every((each, n) => each === table.integers[n]),
+    "integers are not those of its ε",
+  );
+  must(mechanism.isPrivate !== false, "ε is too small for so fine a table");
+  const place = kind === "bit"
+    ? placeBit
+    : kind === "number"
+    ? placeNumber(low, high)
+    : placeChoice(options, other);
+  return { name: table.name, kind: String(kind), epsilon, report: reporter(mechanism, place) };
+}
+
+/**
+ * The payload to report, and whether the answer fits, which only the app learns: where one goes
+ * that does not is drawn for every answer.
+ * @param {import("./mechanisms.js").Mechanism} mechanism @param {(answer: unknown) => Answer | undefined} place
+ * @returns {(answer: unknown, draw: Draw) => {payload: Uint8Array, fits: boolean}}
+ */
+const reporter = (mechanism, place) => (answer, draw) => {
+  const placed = place(answer), fits = placed !== undefined;
+  const anywhere = (draw(8).getBigUint64(0, true) * BigInt(mechanism.answers)) >> 64n;
+  const given =
+    /** @type {Answer} */ ([mechanism.answerAt(Number(anywhere)), placed][Number(fits)]);
+  return { payload: mechanism.randomize(given, draw), fits };
+};
+
+/** @param {unknown} answer */
+const placeBit = (
+  answer,
+) => (answer === true || answer === 1 ? 1 : answer === false || answer === 0 ? 0 : undefined);
+
+/** @param {string[]} options @param {string | undefined} other @returns {(answer: unknown) => number | undefined} */
+function placeChoice(options, other) {
+  const numbers = new Map(
+    options.map((option, n) => /** @type {[unknown, number]} */ ([option, n])),
+  );
+  return (answer) => numbers.get(answer) ?? numbers.get(other);
+}
+
+/** Where in the range, as an exact ratio; clamped to it. @param {number} low @param {number} high */
+const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
+  if (typeof answer === "bigint") {
+    answer = answer > 2n ** 53n ? 2 ** 53 : answer < -(2n ** 53n) ? -(2 ** 53) : Number(answer);
+  }
+  if (typeof answer !== "number" || Number.isNaN(answer)) return undefined;
+  const at = exactly1075(Math.min(Math.max(answer, low), high)), from = exactly1075(low);
+  return /** @type {[bigint, bigint]} */ ([at - from, exactly1075(high) - from]);
+};
+
+/** A float as a whole number of 2^-1075, in as many steps for each. @param {number} x */
+function exactly1075(x) {
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, x);
+  const raw = bits.getBigUint64(0), exponent = (raw >> 52n) & 2047n;
+  const whole = ((raw & (2n ** 52n - 1n)) + (exponent && 2n ** 52n)) << (exponent || 1n);
+  return raw >> 63n ? -whole : whole;
+}
+
+/** @type {Record<string, {of: (at: number) => number, begins?: (round: number) => number}>} */
+const ROUNDS = {
+  once: { of: () => 0 },
+  day: { of: (at) => Math.floor(at / DAY), begins: (round) => round * DAY },
+  week: {
+    of: (at) => Math.floor((Math.floor(at / DAY) + 3) / 7),
+    begins: (round) => (7 * round - 3) * DAY,
+  },
+  month: {
+    of: (at) => (new Date(at).getUTCFullYear() - 1970) * 12 + new Date(at).getUTCMonth(),
+    begins: (round) => Date.UTC(1970, round, 1),
+  },
+};

@@ -1,0 +1,145 @@
+/** The server's whole list of surveys, which is the same for everyone: fetched now and then, and verified whenever it is used. */
+
+import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
+import { request } from "./transport.js";
+
+const FRESH = 3_600_000, MOST_LIST_BYTES = 2 ** 25, MOST_LISTED = 1_000, LONGEST_PAUSE = 300_000;
+
+/**
+ * @typedef {ReturnType<typeof parseSurvey>} Survey
+ * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Entry
+ * @typedef {{id: string, survey: Survey} | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
+ */
+
+export class Surveys {
+  /** @type {Map<string, Survey | string>} by signature, key and document: what was verified, or why it is refused */
+  #judged = new Map();
+  #inVain = 0;
+  #notBefore = 0;
+
+  /** @param {string} server @param {import("./policy.js").Policy} policy @param {import("./ledger.js").Storage} storage @param {() => number} now */
+  constructor(server, policy, storage, now) {
+    this.#server = server;
+    this.#policy = policy;
+    this.#storage = storage;
+    this.#now = now;
+  }
+  #server;
+  #policy;
+  #storage;
+  #now;
+
+  /**
+   * The newest open survey of this name that has no obstacle, or the one of this id; else why there is none.
+   * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
+   */
+  async find(wanted, obstacle) {
+    const name = `list-${await sha256(this.#server)}`, now = this.#now();
+    const kept = await this.#storage.get(name);
+    const fresh = kept && kept.fetched <= now && now < kept.fetched + FRESH;
+    const choice = await this.#choose(kept?.surveys ?? [], wanted, obstacle);
+    if (fresh && !("status" in choice)) return choice;
+    const fetched = await this.#fetch();
+    if (!fetched) {
+      if (fresh || !("status" in choice && choice.status === "no-survey")) return choice;
+      throw new Unusable("the list of surveys could not be fetched; try again later");
+    }
+    await this.#storage.put(name, { fetched: now, surveys: fetched });
+    const again = await this.#choose(fetched, wanted, obstacle);
+    this.#pace("status" in again);
+    return again;
+  }
+
+  /** Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds. @param {boolean} inVain */
+  #pace(inVain) {
+    this.#inVain = inVain ? this.#inVain + 1 : 0;
+    this.#notBefore = this.#inVain > 1
+      ? performance.now() + Math.min(LONGEST_PAUSE, 1_000 * 2 ** (this.#inVain - 1))
+      : 0;
+  }
+
+  /** @returns {Promise<Entry[] | undefined>} */
+  async #fetch() {
+    if (performance.now() < this.#notBefore) return undefined;
+    const reply = await request(this.#server, "/v1/surveys", undefined, MOST_LIST_BYTES).catch(() =>
+      undefined
+    );
+    const surveys = reply?.status === 200 ? reply.json?.surveys : undefined;
+    if (!Array.isArray(surveys)) return void this.#pace(true);
+    return surveys.slice(0, MOST_LISTED).filter((entry) =>
+      /^[0-9a-f]{64}$/.test(entry?.id) &&
+      ["open", "closed"].includes(entry.state) &&
+      [entry.document, entry.signature, entry.key].every((text) => typeof text === "string")
+    );
+  }
+
+  /** @param {Entry[]} entries @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Choice>} */
+  async #choose(entries, wanted, obstacle) {
+    const byId = /^[0-9a-f]{64}$/.test(wanted), now = this.#now();
+    let problem = "", refused;
+    const sound = [];
+    for (const [position, entry] of entries.entries()) {
+      if (byId ? entry.id !== wanted : claimedName(entry.document) !== wanted) continue;
+      const survey = await this.#judge(entry);
+      if (typeof survey === "string") [problem, refused] = [survey, entry.id];
+      else sound.push({ id: entry.id, survey, position, open: await this.#isOpen(entry, survey) });
+    }
+    if (refused && !sound.length) return { status: "refused", detail: problem, survey: refused };
+    if (!sound.length) {
+      return { status: "no-survey", detail: "the server lists no survey with this name or id" };
+    }
+    const open = sound.filter(({ open, survey }) =>
+      open && survey.opens <= now && now < survey.closes
+    );
+    const fitting = open.filter(({ survey }) => obstacle(survey) === undefined);
+    const [newest] = [fitting, open, sound].find((some) => some.length)
+      ?.sort((a, b) => b.survey.opens - a.survey.opens || b.position - a.position) ?? [];
+    if (fitting.length) return { id: newest.id, survey: newest.survey };
+    if (open.length) {
+      return { status: "refused", detail: obstacle(newest.survey) ?? "", survey: newest.id };
+    }
+    return {
+      status: "closed",
+      detail: "the survey is not open today, or was closed by its owner",
+      survey: newest.id,
+    };
+  }
+
+  /** The state is not signed, so closed is closed: no later list opens it again. @param {Entry} entry @param {Survey} survey */
+  async #isOpen(entry, survey) {
+    if (entry.state === "closed") {
+      await this.#storage.create(`closed-${entry.id}`, { until: survey.closes });
+    }
+    return !(await this.#storage.get(`closed-${entry.id}`));
+  }
+
+  /** @param {Entry} entry @returns {Promise<Survey | string>} */
+  async #judge(entry) {
+    const told = JSON.stringify([entry.id, entry.document, entry.signature, entry.key]);
+    if (!this.#judged.has(told)) this.#judged.set(told, await this.#verified(entry));
+    return /** @type {Survey | string} */ (this.#judged.get(told));
+  }
+
+  /** @param {Entry} entry */
+  async #verified(entry) {
+    try {
+      await verify(entry, this.#policy.keys);
+      if (this.#policy.surveys?.includes(entry.id) === false) {
+        return "the app's policy pins other surveys";
+      }
+      return parseSurvey(entry.document);
+    } catch (error) {
+      if (error instanceof Refused) return error.message;
+      throw error;
+    }
+  }
+}
+
+/** Before anything of it is verified. @param {string} document */
+function claimedName(document) {
+  try {
+    return JSON.parse(document).survey.name;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,111 @@
+"""A bucket: envelopes whose ids begin alike, as bytes that depend on nothing but them.
+
+As rows of their own they would show who came first: SQLite lays a new row before the last one of
+its page. In a bucket they lie in the order of their ids, padded with zeros to a fixed size, so that
+it is overwritten where it lies. It begins with their number (u16), then of each envelope
+
+    id (16) · reports - 1 (u16) · length (u32)
+
+and then their payloads. A bucket that grows beyond its size is halved: by the next bit of its ids,
+so that which buckets there are depends on what came, too, and not on how. An envelope that is
+larger by itself is a bucket of its own. None is empty.
+
+Where a bucket lies is said by the middle of the ids that belong in it: the bits that they begin
+with, and a one. Such places sort as the ids do.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+SIZE = 960  # four of them make a page of 4,096 bytes
+ID_BYTES = 16
+BITS = 8 * (ID_BYTES + 1)  # of a place: one more than of an id are used
+WHOLE = 1 << (BITS - 1)  # the place of a bucket in which every id belongs
+_ROWS = struct.Struct("<H")
+_HEAD = struct.Struct(f"<{ID_BYTES}sHI")
+
+
+class Kept(NamedTuple):
+    """An envelope as it is stored."""
+
+    id: bytes
+    reports: int
+    payload: bytes
+
+
+def pack(envelopes: Sequence[Kept]) -> bytes:
+    """In the order of their ids, each id once."""
+    heads = (_HEAD.pack(each.id, each.reports - 1, len(each.payload)) for each in envelopes)
+    payloads = (each.payload for each in envelopes)
+    return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
+
+
+def rows(bucket: bytes) -> int:
+    """How many envelopes are in it."""
+    (number,) = _ROWS.unpack_from(bucket)
+    return int(number)
+
+
+def unpack(bucket: bytes) -> list[Kept]:
+    start = _ROWS.size + rows(bucket) * _HEAD.size
+    envelopes = []
+    for identifier, more, length in _HEAD.iter_unpack(bucket[_ROWS.size : start]):
+        envelopes.append(Kept(identifier, more + 1, bucket[start : start + length]))
+        start += length
+    return envelopes
+
+
+def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequence[Kept]]]:
+    """The buckets that these envelopes make, in order, each with its place."""
+    if len(envelopes) == 1 or _bytes(envelopes) <= SIZE:
+        yield place, envelopes
+        return
+    index = bisect_left(envelopes, place, key=lambda each: _number(each.id))
+    quarter = _unit(place) >> 1
+    if envelopes[:index]:
+        yield from parted(place - quarter, envelopes[:index])
+    if envelopes[index:]:
+        yield from parted(place + quarter, envelopes[index:])
+
+
+def belongs(identifier: bytes, place: int) -> bool:
+    """Whether it is one of those whose middle this is."""
+    return _number(identifier) ^ place < 2 * _unit(place)
+
+
+def last_id(place: int) -> bytes:
+    """The last that belongs there."""
+    return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
+
+
+def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
+    """Of a new bucket for an id that belongs in none: as large as its neighbours leave room."""
+    number = _number(identifier)
+    differs = min(((number ^ place).bit_length() for place in neighbours), default=BITS + 1)
+    unit = 1 << (differs - 2)
+    return number & -2 * unit | unit
+
+
+def place_bytes(place: int) -> bytes:
+    return place.to_bytes(ID_BYTES + 1, "big").rstrip(b"\0")
+
+
+def place_of(stored: bytes) -> int:
+    return int.from_bytes(stored.ljust(ID_BYTES + 1, b"\0"), "big")
+
+
+def _unit(place: int) -> int:
+    """Its last bit that is set: half of how many ids belong there."""
+    return place & -place
+
+
+def _bytes(envelopes: Sequence[Kept]) -> int:
+    return _ROWS.size + sum(_HEAD.size + len(each.payload) for each in envelopes)
+
+
+def _number(identifier: bytes) -> int:
+    return int.from_bytes(identifier, "big") << 8

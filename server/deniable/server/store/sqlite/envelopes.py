@@ -1,0 +1,105 @@
+"""Envelopes in SQLite: found, kept and deleted by the bucket."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+
+from sqlalchemy import Connection
+
+from deniable.server.store.protocol import StoreLost
+from deniable.server.store.records import Upload, UploadKey
+from deniable.server.store.sqlite import bucket
+from deniable.server.store.sqlite.bucket import Kept
+from deniable.server.store.sqlite.digest import digest_of
+
+Round = tuple[int, int]  # a survey's sequence, and the number of a round
+_key, _id = attrgetter("key"), attrgetter("id")
+
+# The neighbours of an id: the bucket that it belongs in is one of them, if there is any. As text,
+# since it is asked for each report: composing it would take longer than the answer.
+FIND = """
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place <= :id
+               ORDER BY place DESC LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place > :id
+               ORDER BY place LIMIT 1)
+"""
+KEEP = """
+INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
+"""
+SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+DROP = "DELETE FROM envelopes WHERE number = ?"
+
+
+def insert_envelopes(connection: Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
+    """Keep those that are not there yet, and say which they are. Each key at most once."""
+    new: set[UploadKey] = set()
+    for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
+        coming = [Kept(each.id, each.count, each.payload) for each in members]
+        new |= {(*of, identifier) for identifier in keep(connection, of, coming)}
+    return new
+
+
+def keep(connection: Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+    """What comes in the order of ids; the ids of those that were not there yet."""
+    new: set[bytes] = set()
+    changed: dict[int, Sequence[Kept]] = {}  # by place; without any: the bucket was halved
+    start = 0
+    while start < len(coming):
+        place, before = _bucket(connection, of, coming[start].id)
+        end = bisect_right(coming, bucket.last_id(place), start, key=_id)
+        known = {each.id for each in before}
+        added = [each for each in coming[start:end] if each.id not in known]
+        if added:
+            new |= {each.id for each in added}
+            changed |= {place: ()} | dict(bucket.parted(place, sorted([*before, *added])))
+        start = end
+    _write(connection, of, changed)
+    return new
+
+
+def delete_envelopes(connection: Connection, rounds: Sequence[Round], most: int) -> int:
+    """Those of these rounds, at most so many buckets. How many envelopes went."""
+    rows: list[tuple[int, bytes]] = []
+    for of in rounds:
+        some = connection.exec_driver_sql(SOME, (*of, most - len(rows)))
+        rows += [(number, packed) for number, packed in some]
+    if rows:
+        connection.exec_driver_sql(DROP, [(number,) for number, _ in rows])
+    return sum(bucket.rows(packed) for _, packed in rows)
+
+
+def _bucket(connection: Connection, of: Round, identifier: bytes) -> tuple[int, list[Kept]]:
+    """Where the id belongs, and what is there already."""
+    asked = {"s": of[0], "r": of[1], "id": identifier}
+    found = {bucket.place_of(row[3]): row for row in connection.exec_driver_sql(FIND, asked)}
+    for place, row in found.items():
+        if bucket.belongs(identifier, place):
+            *values, rows, digest = row
+            if digest_of(*values, rows) != digest:
+                raise StoreLost("envelopes in the store are damaged; restore a backup")
+            return place, bucket.unpack(rows)
+    return bucket.place_between(identifier, found), []
+
+
+def _write(connection: Connection, of: Round, changed: Mapping[int, Sequence[Kept]]) -> None:
+    halved = [(_number(of, place),) for place, kept in changed.items() if not kept]
+    if halved:
+        connection.exec_driver_sql(DROP, halved)
+    if changed:
+        rows = sorted(_row(of, place, kept) for place, kept in changed.items() if kept)
+        connection.exec_driver_sql(KEEP, rows)
+
+
+def _row(of: Round, place: int, kept: Sequence[Kept]) -> tuple[int | bytes, ...]:
+    values = (_number(of, place), *of, bucket.place_bytes(place), bucket.pack(kept))
+    return *values, digest_of(*values)
+
+
+def _number(of: Round, place: int) -> int:
+    """As good as random, so that rows do not lie in the order in which buckets were made."""
+    return int.from_bytes(digest_of(*of, place), "big") >> 1

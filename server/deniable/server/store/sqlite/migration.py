@@ -1,0 +1,70 @@
+"""From schema version 1 to the present one: all of it in one transaction, or nothing.
+
+Version 1 gave each envelope a number as it came. The pages that held them are overwritten with
+zeros when their table is dropped, so that nothing of that order is left in the folder.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from deniable.server.store.sqlite.bucket import Kept
+from deniable.server.store.sqlite.database import (
+    FILE,
+    OLDER,
+    empty_log,
+    engine_of,
+    transaction,
+    version_of,
+)
+from deniable.server.store.sqlite.envelopes import keep
+from deniable.server.store.sqlite.reports import tally_row
+from deniable.server.store.sqlite.schema import VERSION, about, envelopes, tallies
+from deniable.shared.errors import StoreUnusable
+
+AT_ONCE = 16_384
+OLD = "SELECT survey, round, id, count, payload FROM old_envelopes ORDER BY survey, round, id"
+
+
+def migrate(data: Path) -> bool:
+    """Bring an older folder that nobody else uses to this version. Whether it was older."""
+    return (data / FILE).is_file() and migrate_file(data / FILE)
+
+
+def migrate_file(file: Path) -> bool:
+    if version_of(file) not in OLDER:
+        return False
+    engine = engine_of(file)
+    try:
+        with transaction(engine, "migrate its tables") as connection:
+            _migrate(connection)
+        if not empty_log(engine):
+            raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")
+    finally:
+        engine.dispose()
+    return True
+
+
+def _migrate(connection: Connection) -> None:
+    for table in (envelopes, tallies):
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO old_{table.name}")
+        table.create(connection)
+    _move_envelopes(connection)
+    for row in connection.exec_driver_sql(
+        "SELECT survey, round, node, reports, sealed, cells FROM old_tallies"
+    ):
+        connection.execute(tallies.insert().values(tally_row(*row)))
+    for table in (envelopes, tallies):
+        connection.exec_driver_sql(f"DROP TABLE old_{table.name}")
+    version = about.update().where(about.c.key == "schema")
+    connection.execute(version.values(value=str(VERSION)))
+
+
+def _move_envelopes(connection: Connection) -> None:
+    rows = connection.exec_driver_sql(OLD)
+    while some := rows.fetchmany(AT_ONCE):
+        for of, members in groupby(some, key=lambda row: (row[0], row[1])):
+            keep(connection, of, [Kept(row[2], row[3], row[4]) for row in members])

@@ -1,0 +1,7 @@
+"""`python -m deniable`: the command, where its script is not on the PATH."""
+
+import sys
+
+from deniable.shared.cli.command import main
+
+sys.exit(main())

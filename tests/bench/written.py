@@ -1,0 +1,51 @@
+"""How many bytes the disk writes for a report: each one changes a page of its own in the end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from deniable.server.intake.commit import commit
+from deniable.server.store import PublishedSurvey, SqliteStore, Upload
+from tests.bench.measure import Measurement
+from tests.server.surveys import DECEMBER, published, survey
+
+GROUP, GROUPS = 64, 50
+FILL = 8_192
+BEFORE = 100_000  # reports that are there already: many more pages than a group changes
+
+
+def measurements() -> Iterator[Measurement]:
+    with TemporaryDirectory() as folder, SqliteStore.create(Path(folder) / "data") as store:
+        asked = published(store, survey())
+        for _ in range(0, BEFORE, FILL):
+            write(store, asked, FILL)
+        before = written()
+        for _ in range(GROUPS):
+            write(store, asked, GROUP)
+        each = (written() - before) / (GROUPS * GROUP)
+    yield Measurement(
+        f"written for a report among {BEFORE:,}, in groups of {GROUP}",
+        ours=each,
+        baseline=None,
+        unit="bytes",
+        limit=11_000,
+        note="a page of 4,096 in the log and once more in its place",
+    )
+
+
+def write(store: SqliteStore, asked: PublishedSurvey, reports: int) -> None:
+    uploads = [Upload(asked, DECEMBER, os.urandom(16), 1, b"\0") for _ in range(reports)]
+    with store.transaction() as transaction:
+        commit(transaction, uploads)
+    store.forget_order()
+
+
+def written() -> int:
+    """By this process, as the kernel counts it."""
+    found = re.search(r"^write_bytes: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])

@@ -1,0 +1,203 @@
+"""What a person is shown: a survey before consent, what left the device, what is left to spend."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Budget, Client, Description, Outcome, Policy, Summary
+from deniable.client.describing import describe
+from deniable.client.state.connection import DATABASE
+from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import (
+    KEY,
+    OTHER_KEY,
+    Answer,
+    Script,
+    bit,
+    document,
+    entry,
+)
+from tests.eventually import PATIENCE
+
+PUBLISHED = document()
+ODDS = (
+    "Everything sent in one round changes the odds about any respondent by a factor of at most "
+    "4.5 (ε 1.5); everything sent in its 3 rounds changes them by a factor of at most 91 (ε 4.5)."
+)
+SHIPPED = json.dumps(entry(PUBLISHED))
+
+
+def test_a_survey_that_ships_with_the_app_is_described_before_consent(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Nothing is stored, and nothing fetched."""
+    told = client_of(consent=False).describe("app-health", shipped=SHIPPED)
+    assert isinstance(told, Description)
+    assert (told.title, told.purpose) == ("How is the app doing?", "Find crashes.")
+    assert (told.epsilon_per_round, told.epsilon, told.rounds) == ("1.5", "4.5", 3)
+    assert [each.asked for each in told.questions] == [
+        "yes or no",
+        "a number from 0 to 120",
+        "one of 3 options",
+    ]
+    assert told.text.splitlines() == [
+        "How is the app doing?",
+        "Why: Find crashes.",
+        "Asked by: Example Ltd, privacy@example.org",
+        "Asked from 2026-12-01 to 2027-02-28, every month, 3 rounds.",
+        *(
+            f"  {name}; one answer changes the odds by a factor of at most 1.7 (ε 0.5)"
+            for name in (
+                "crashed: yes or no",
+                "minutes: a number from 0 to 120",
+                "browser: one of 3 options",
+            )
+        ),
+        "Each answer is randomized on this device before anything is written or sent.",
+        ODDS,
+        "One round uses ε 1.5 of the 6 that this app ever spends, all of it at most ε 4.5.",
+    ]
+    assert script.requests == []
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("shipped", "status"),
+    [
+        (json.dumps(entry(PUBLISHED, key=OTHER_KEY)), "refused"),
+        (SHIPPED.replace("Find crashes", "Find Crashes"), "refused"),
+        (PUBLISHED, "refused"),
+        (b"\xff\xfe", "refused"),
+        ("[" * 100_000, "refused"),
+        (json.dumps(entry(document("another"))), "no-survey"),
+    ],
+    ids=["another key", "changed", "unsigned", "no text", "nested", "another name"],
+)
+def test_what_ships_with_the_app_is_verified_all_the_same(
+    client_of: MakeClient, shipped: bytes | str, status: str
+) -> None:
+    told = client_of(consent=False).describe("app-health", shipped=shipped)
+    assert isinstance(told, Outcome)
+    assert told.status == status
+    assert told.detail.isprintable()
+
+
+def test_after_consent_the_list_on_disk_is_described_without_a_network(
+    script: Script, client_of: MakeClient
+) -> None:
+    client = client_of(consent=False)
+    assert isinstance(told := client.describe("app-health"), Outcome)
+    assert told.status == "no-consent"
+    client.consent(True)
+    assert isinstance(told := client.describe("app-health"), Outcome)
+    assert (told.status, script.requests) == ("unavailable", [])
+    id_ = script.publish(PUBLISHED)
+    assert client.prefetch(PATIENCE)
+    script.list_reply = Answer(500)
+    for wanted in ("app-health", id_):
+        told = client.describe(wanted)
+        assert isinstance(told, Description)
+        assert told.survey == id_
+    assert len(script.gets) == 1
+    assert isinstance(told := client.describe("unheard-of"), Outcome)
+    assert told.status == "no-survey"
+
+
+@pytest.mark.parametrize(
+    ("caps", "says"),
+    [
+        ({"max_epsilon": "4"}, "at most ε 3, and then this app answers no more: 2 of 3 rounds."),
+        ({"max_epsilon_per_round": "1"}, "this app allows 1: it is not answered."),
+    ],
+)
+def test_the_app_s_own_limits_are_told(
+    client_of: MakeClient, caps: dict[str, Any], says: str
+) -> None:
+    client = client_of(consent=False, policy=Policy(keys=[public_hex(KEY)], **caps))
+    told = client.describe("app-health", shipped=SHIPPED)
+    assert isinstance(told, Description)
+    assert told.caps.endswith(says)
+
+
+def test_whatever_a_survey_says_is_shown_on_a_line_of_its_own(policy: Policy) -> None:
+    """Its author cannot write a line of the dialog, nor turn one around; signed or not."""
+    said = "Find\n\u2028crashes \u202e\x1b[2J"
+    hostile = replace(parse_document(PUBLISHED), title=said, purpose=said, owner=said)
+    lines = describe("5a" * 32, hostile, policy).text.split("\n")
+    assert len(lines) == 10
+    assert all(line.isprintable() for line in lines)
+
+
+def test_what_was_sent_and_what_is_left_are_told_without_a_network(
+    script: Script, client_of: MakeClient
+) -> None:
+    script.publish(document(questions=bit("crashed", "0.5") + bit("froze", "0.1")))
+    policy = Policy(
+        keys=[public_hex(KEY)],
+        questions={"crashed": "bit", "froze": "bit", "slow": "bit"},
+        max_epsilon="2",
+        max_epsilon_per_question="0.7",
+    )
+    client = client_of(policy=policy)
+    assert client.answer("app-health", crashed=True, froze=False).status == "queued"
+    assert client.flush(PATIENCE) == 0
+    script.list_reply = script.always = Answer(500)
+    sent = client.sent()
+    assert isinstance(sent, Summary)
+    assert [(each.name, each.delivery) for each in sent.entries] == [("app-health", "accepted")]
+    assert "app-health, round 683: sent, and the server took it" in sent.text
+    left = client.budget()
+    assert isinstance(left, Budget)
+    assert left.text.splitlines() == [
+        "Spent: ε 0.6 over all surveys and rounds; left: ε 1.4.",
+        "    crashed: ε 0.5 spent, ε 0.2 left",
+        "    froze: ε 0.1 spent, ε 0.6 left",
+        "    slow: ε 0 spent, ε 0.7 left",
+    ]
+    smaller = Policy(keys=policy.keys, max_epsilon="0.5")
+    left = client_of(policy=smaller).budget()
+    assert isinstance(left, Budget)
+    assert (left.spent, left.left) == ("0.6", "0")
+
+
+def test_before_consent_there_is_nothing_to_show_and_nothing_is_made(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    client = client_of(consent=False)
+    assert client.sent() == Summary()
+    assert client.budget() == Budget("0", "6")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_that_cannot_be_read_is_told_so(client_of: MakeClient, tmp_path: Path) -> None:
+    client_of().close()
+    (tmp_path / "state" / DATABASE).write_bytes(b"x" * 4096)
+    client: Client = client_of(consent=False)
+    for told in (client.sent(), client.budget(), client.describe("app-health")):
+        assert isinstance(told, Outcome)
+        assert told.status == "unavailable"
+
+
+def test_what_survey_show_prints_can_be_shipped(tmp_path: Path) -> None:
+    deniable = str(Path(sys.executable).with_name("deniable"))
+    survey, data = tmp_path / "s.toml", str(tmp_path / "data")
+
+    def run(*arguments: str) -> str:
+        return subprocess.check_output([deniable, *arguments], text=True, stderr=subprocess.DEVNULL)
+
+    run("survey", "new", str(survey))
+    published = json.loads(run("survey", "publish", str(survey), "--data", data, "--json"))
+    shown = run("survey", "show", "app-health", "--data", data, "--json")
+    client = Client("https://stats.example.org", policy=Policy(keys=[published["key"]]), state=data)
+    told = client.describe("app-health", shipped=shown)
+    assert isinstance(told, Description)
+    assert told.survey == published["id"]

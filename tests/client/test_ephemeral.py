@@ -1,0 +1,18 @@
+"""State that a provider throws away with each call would be a budget without an end."""
+
+import pytest
+
+from deniable.client import InvalidPolicy
+from deniable.client.ephemeral import FUNCTIONS, KEPT
+from tests.client.conftest import MakeClient
+
+
+@pytest.mark.parametrize("variable", FUNCTIONS)
+def test_a_client_in_a_function_is_refused_when_it_is_made(
+    client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "name")
+    with pytest.raises(InvalidPolicy, match=f"{FUNCTIONS[variable]} throws its folders away"):
+        client_of()
+    monkeypatch.setenv(KEPT, "1")
+    client_of()

@@ -1,0 +1,249 @@
+"""Networks as they are: a company's own authority, a proxy that makes tunnels, slow lines."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Client, InvalidPolicy, Policy
+from deniable.client.net.proxy import checked_proxy
+from deniable.client.net.transport import HttpTransport, Unreachable
+from tests.client.certificates import certificate, tls
+from tests.client.conftest import MakeClient
+from tests.client.dripping import Dripping, dripping
+from tests.client.scripted import Script, bit, document, entry
+from tests.client.test_deadline import ends
+from tests.client.tunnels import tunnelling
+from tests.eventually import PATIENCE
+
+HOST = "stats.example.org"
+PASSWORD = "unmistakable-word"
+LISTED = json.dumps({"surveys": [entry(document(questions=bit("crashed", "0.5")))]}).encode()
+
+
+@contextmanager
+def server_with(file: Path) -> Iterator[Dripping]:
+    with dripping("silence", listed=LISTED, tls=tls(file)) as server:
+        server.healed.set()
+        yield server
+
+
+def asked(server: str, **how: Any) -> None:
+    HttpTransport(server, **how).request("GET", "/v1/surveys", None, None, PATIENCE)
+
+
+def why(server: str, **how: Any) -> Unreachable:
+    with pytest.raises(Unreachable) as raised:
+        asked(server, **how)
+    return raised.value
+
+
+# A company's own authority
+
+
+def test_a_company_s_own_authority_is_trusted_where_the_app_names_it(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    file = certificate(tmp_path)
+    with server_with(file) as server:
+        client = client_of(server=server.url, ca=file)
+        assert client.answer("app-health", crashed=True).status == "queued"
+        assert client.flush(PATIENCE) == 0
+        assert why(server.url).kind == "certificate"
+
+
+def test_a_named_authority_takes_the_place_of_the_usual_ones(tmp_path: Path) -> None:
+    ours, theirs = certificate(tmp_path), certificate(tmp_path, "elsewhere.example")
+    with server_with(ours) as server:
+        assert "none of the authorities in" in str(why(server.url, ca=str(theirs)))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "no certificate"),
+        (b"\xff\0", "no certificate"),
+    ],
+)
+def test_a_file_that_holds_no_authority_is_refused_at_once(
+    tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InvalidPolicy, match=says):
+        Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, ca=file)
+
+
+def test_a_key_alone_is_no_authority(tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    text = file.read_text()
+    file.write_text(text[text.index("-----BEGIN PRIVATE") :])
+    with pytest.raises(InvalidPolicy, match="no certificate"):
+        HttpTransport(f"https://{HOST}", ca=file)
+
+
+# A proxy
+
+
+def test_everything_goes_through_the_proxy_and_it_sees_no_request(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    """The host has no address here: its name is looked up by the proxy."""
+    file = certificate(tmp_path, HOST)
+    with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
+        client = client_of(server=f"https://{HOST}", ca=file, proxy=proxy.url)
+        assert client.answer("app-health", crashed=True).status == "queued"
+        assert client.flush(PATIENCE) == 0
+        head = f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\nUser-Agent: deniable\r\n\r\n"
+        assert proxy.heads == [head.encode()] * 2
+        assert len(server.asked) == 2
+
+
+def test_the_certificate_is_the_server_s_also_behind_a_proxy(tmp_path: Path) -> None:
+    """Whoever runs the proxy cannot put another server in the place of ours."""
+    other = certificate(tmp_path, "elsewhere.example")
+    with server_with(other) as server, tunnelling(server.server_address[1]) as proxy:
+        error = why(f"https://{HOST}", ca=str(other), proxy=proxy.url)
+        assert (error.kind, error.sent) == ("certificate", False)
+        assert "for another host" in str(error)
+        assert server.asked == []
+
+
+def test_a_password_reaches_the_proxy_and_nothing_else(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    file = certificate(tmp_path, HOST)
+    refusal = b"HTTP/1.1 407 " + PASSWORD.encode() + b"\r\nContent-Length: 0\r\n\r\n"
+    with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
+        address = f"http://us%40er:{PASSWORD}@{proxy.address}"
+        client = client_of(server=f"https://{HOST}", ca=file, proxy=address)
+        assert client.answer("app-health", crashed=True).status == "queued"
+        assert client.flush(PATIENCE) == 0
+        assert b"Proxy-Authorization: Basic dXNAZXI6dW5taXN0YWthYmxlLXdvcmQ=\r\n" in proxy.heads[0]
+        proxy.reply = refusal
+        fresh = client_of(server=f"https://{HOST}", ca=file, proxy=address, state=tmp_path / "2")
+        outcome = fresh.answer("app-health", crashed=True)
+        error = why(f"https://{HOST}", ca=file, proxy=address)
+    assert (error.kind, error.sent) == ("proxy", False)
+    assert "the proxy said 407" in str(error)
+    shown = repr(outcome) + repr(vars(client)) + repr(error) + repr(checked_proxy(address))
+    carrier: Any = client._uploader._transport
+    shown += repr(vars(carrier))
+    secrets = (PASSWORD, "us%40er", "us@er", "dXNAZXI6")
+    assert not [secret for secret in secrets if secret in shown]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://user:{PASSWORD}@proxy.example:3128",
+        f"socks5://user:{PASSWORD}@proxy.example",
+        f"user:{PASSWORD}@proxy.example:3128",
+        f"http://user:{PASSWORD}@proxy.example:port",
+        f"http://user:{PASSWORD}@",
+        f"http://user:{PASSWORD}@proxy.example/path",
+        f"http://user:{PASSWORD}@[proxy",
+        "",
+        3128,
+    ],
+)
+def test_what_is_no_proxy_is_refused_at_once_and_never_repeated(
+    address: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidPolicy, match="proxy: ") as raised:
+        Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, proxy=address)
+    assert PASSWORD not in str(raised.value)
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+def test_no_proxy_is_taken_from_the_environment(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = certificate(tmp_path)
+    with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
+        monkeypatch.setenv(name, proxy.url)
+        asked(server.url, ca=str(file))
+        assert (len(server.asked), proxy.heads) == (1, [])
+
+
+def test_this_machine_is_not_asked_for_through_a_proxy_elsewhere(
+    script: Script, tmp_path: Path
+) -> None:
+    """What it calls localhost is another machine. A proxy on this one leads here, for https."""
+    elsewhere = "http://user:word@proxy.example:3128"
+    file = certificate(tmp_path)
+    asked(script.url, proxy=elsewhere)
+    with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
+        asked(server.url, ca=str(file), proxy=elsewhere)
+        asked(script.url, proxy=proxy.url)
+        assert proxy.heads == []
+        asked(server.url, ca=str(file), proxy=proxy.url)
+        assert len(proxy.heads) == 1
+
+
+@pytest.mark.parametrize("way", ["header", "headers", "continues", "silence", "flood"])
+def test_a_proxy_that_drips_is_cut_off_in_time(way: str) -> None:
+    with tunnelling(1, way=way) as proxy:
+        (error,) = ends(HttpTransport(f"https://{HOST}", proxy=proxy.url))
+    assert isinstance(error, Unreachable)
+    assert not error.sent
+
+
+def test_one_deadline_holds_for_tunnel_and_handshake_together(tmp_path: Path) -> None:
+    """The tunnel is made late, and then nobody shakes hands."""
+    with dripping("silence") as server, tunnelling(server.server_address[1]) as proxy:
+        begin = time.monotonic()
+        (error,) = ends(HttpTransport(f"https://{HOST}", proxy=proxy.url), 0.3)
+        assert time.monotonic() - begin < PATIENCE / 2
+    assert isinstance(error, Unreachable)
+    assert (error.kind, error.sent) == ("timeout", False)
+
+
+# Time
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 3601])
+def test_a_timeout_that_makes_no_sense_is_refused(seconds: float, tmp_path: Path) -> None:
+    with pytest.raises(InvalidPolicy, match="timeout: "):
+        Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, timeout=seconds)
+
+
+# Why no reply came
+
+
+@pytest.mark.parametrize(
+    ("days", "says"), [((-2, -1), "has expired"), ((1, 2), "is not valid yet")]
+)
+def test_a_certificate_outside_its_days_is_told_so(
+    tmp_path: Path, days: tuple[int, int], says: str
+) -> None:
+    file = certificate(tmp_path, begins=days[0], ends=days[1])
+    with server_with(file) as server:
+        assert says in str(why(server.url, ca=str(file)))
+
+
+def test_each_failure_is_told_from_the_others(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    assert why(f"http://127.0.0.1:{port}").kind == "refused"
+    assert why("https://no-such-host.invalid").kind == "dns"
+    file = certificate(tmp_path)
+    with server_with(file) as server:
+        named = server.url.replace("localhost", "127.0.0.1")
+        assert "for another host" in str(why(named, ca=str(file)))
+        spoken_to_plainly = why(server.url.replace("https", "http"))
+        assert spoken_to_plainly.kind in ("not-http", "network")
+    with dripping("silence") as plain:
+        (error,) = ends(HttpTransport(plain.url.replace("http", "https")))
+        assert isinstance(error, Unreachable)
+        assert error.kind == "timeout"

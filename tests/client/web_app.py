@@ -1,0 +1,34 @@
+"""A web application with one client, made before its server forks: `tests.client.web_app:app`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from deniable.client import Client, Policy
+from deniable.client.net import fetching
+from deniable.client.state import connection
+from tests.client.children import rest
+from tests.eventually import PATIENCE
+
+fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
+client = Client(
+    os.environ["SERVER"],
+    policy=Policy(keys=[os.environ["POLICY_KEY"]]),
+    state=os.environ["STATE"],
+    now=lambda: datetime(2026, 12, 10, 12, tzinfo=UTC),
+)
+client.consent(True)
+client.answer("before-the-fork", crashed=True)  # its uploader is at work when the workers are made
+if "AT_REST" in os.environ:
+    rest(client)
+
+
+def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """`GET /NAME` answers the survey NAME, `GET /` none. Says who did, and what it came to."""
+    name = environ["PATH_INFO"].strip("/")
+    status = client.answer(name, crashed=True).status if name else "up"
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{os.getpid()} {status}".encode()]

@@ -1,0 +1,74 @@
+"""Every value is answered, all alike, and none is kept."""
+
+from __future__ import annotations
+
+from tests.conformance.claims import check, no, published, same
+from tests.conformance.device import Stage
+
+
+@check
+def whatever_is_answered_looks_alike(stage: Stage) -> None:
+    published(stage, period="day", questions=QUESTIONS_WITH_OTHER)
+    stage.policy |= {"max_epsilon": "60", "max_epsilon_per_round": "60"}
+    stage.start()
+    misfits: list[object] = [None, "no", -1, 7.5, 1e300, True, [], {}, "x" * 10_000]
+    for value in misfits:
+        stage.later(days=1)
+        answers = {"crashed": value, "minutes": value, "browser": value}
+        same(f"answering {str(value)[:9]}", stage.answer(**answers), "queued")
+    stage.flush()
+    same("sizes", {len(post.body) for post in stage.script.posts}, {64 + 3})
+    same("reports", len(stage.script.posts), len(misfits))
+
+
+QUESTIONS_WITH_OTHER = """
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "0.1"
+
+[[question]]
+name = "minutes"
+kind = "number"
+low = -1.5
+high = 120
+mechanism = "local-laplace"
+grid = 64
+epsilon = "0.1"
+
+[[question]]
+name = "browser"
+kind = "choice"
+options = ["firefox", "chrome", "other"]
+other = "other"
+epsilon = "0.1"
+"""
+
+
+@check
+def what_hardly_lies_tells_the_truth(stage: Stage) -> None:
+    """At ε 20 a lie has a probability of at most 1e-8: this fails by chance once in 1e6 runs."""
+    questions = QUESTIONS_WITH_OTHER.replace('"0.1"', '"20"').replace("grid = 64", "grid = 1")
+    published(stage, questions=questions, period="day")
+    stage.policy |= {"max_epsilon": "480", "max_epsilon_per_round": "60"}
+    stage.start()
+    for _ in range(8):
+        stage.later(days=1)
+        answers = {"crashed": True, "minutes": 1e300, "browser": "opera"}
+        same("answering", stage.answer(**answers), "queued")
+    stage.flush()
+    same("symbols", {sent.payload.hex() for sent in stage.script.envelopes()}, {"010102"})
+
+
+@check
+def answers_reach_no_disk_and_no_log(stage: Stage) -> None:
+    published(stage)
+    stage.start()
+    needle = "needle-in-a-haystack"
+    queued_ = stage.answer(crashed=needle, minutes=needle, browser=needle)
+    same("answering", queued_, "queued")
+    stage.answer(crashed=True, minutes=1, browser="x", undeclared=needle)
+    for path in stage.files():
+        no(f"an answer in {path.name}", needle.encode() in path.read_bytes())
+    stage.kill()
+    no("an answer on standard error", needle in stage.complaints)

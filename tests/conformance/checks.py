@@ -1,0 +1,19 @@
+"""All the checks: importing a module of claims lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.conformance import answers, consent, ledger, sending, surveys, vectors  # noqa: F401
+from tests.conformance.claims import CHECKS
+from tests.conformance.device import stage
+
+
+def run(command: Sequence[str], name: str) -> str | None:
+    """What this check finds wrong; None where nothing is."""
+    with stage(command) as made:
+        try:
+            CHECKS[name](made)
+        except AssertionError as error:
+            return str(error)
+    return None

@@ -1,0 +1,139 @@
+"""A client as a black box: a child process that speaks JSON lines, and may be killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from deniable.shared.survey.signing import public_hex
+from tests.client.scripted import KEY, MEMORY, TODAY, Script, serving
+
+Message = dict[str, Any]  # JSON
+QUESTIONS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
+POLICY: Message = {
+    "keys": [public_hex(KEY)],
+    "questions": QUESTIONS,
+    "max_epsilon_per_round": "2",
+    "max_epsilon": "6",
+}
+NEVER = 86_400.0  # seconds: nothing is sent but by a flush
+
+
+class Broken(AssertionError):
+    """The client does not do what the protocol asks of it."""
+
+
+class Device:
+    """One process of the client."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def say(self, op: str, **request: Any) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({"op": op, **request}).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def reply(self) -> Message:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            _, complaint = self._process.communicate()
+            raise Broken(f"the client's process ended: {complaint.decode(errors='replace')}")
+        reply: Message = json.loads(line)
+        return reply
+
+    def kill(self) -> str:
+        """As the kernel kills; what it wrote to standard error."""
+        self._process.kill()
+        with suppress(BrokenPipeError):
+            return self._process.communicate()[1].decode(errors="replace")
+        return ""
+
+
+@dataclass
+class Stage:
+    """A scripted server, a folder for the client's state, and the processes that use it."""
+
+    command: Sequence[str]
+    script: Script
+    state: Path
+    policy: Message = field(default_factory=lambda: dict(POLICY))
+    now: datetime = TODAY
+    devices: list[Device] = field(default_factory=list)
+    complaints: str = ""
+
+    def start(self, consent: bool = True) -> Device:
+        """One more process; the newest is the one that `ask` means."""
+        self.devices.append(Device(self.command))
+        self.must("ready", True, **self.ask("init", **self.settings))
+        if consent:
+            self.must("kept", True, **self.ask("consent", given=True))
+        return self.devices[-1]
+
+    @property
+    def settings(self) -> Message:
+        return {
+            "server": self.script.url,
+            "state": str(self.state),
+            "policy": self.policy,
+            "now": self.now.isoformat(),
+            "send_within": NEVER,
+        }
+
+    def restart(self) -> None:
+        """Killed, and started again; consent is remembered."""
+        self.kill()
+        self.start(consent=False)
+
+    def kill(self) -> None:
+        self.complaints += self.devices.pop().kill()
+
+    def ask(self, op: str, **request: Any) -> Message:
+        self.devices[-1].say(op, **request)
+        return self.devices[-1].reply()
+
+    def answer(self, survey: str = "app-health", /, **answers: object) -> str:
+        return str(self.ask("answer", survey=survey, answers=answers).get("status"))
+
+    def flush(self) -> int:
+        return int(self.ask("flush")["waiting"])
+
+    def flush_often(self, times: int) -> None:
+        for _ in range(times):
+            self.ask("flush")
+
+    def later(self, **time: float) -> None:
+        self.now += timedelta(**time)
+        self.ask("clock", now=self.now.isoformat())
+
+    def must(self, what: str, wanted: object, **reply: Any) -> None:
+        if reply.get(what) != wanted:
+            raise Broken(f"{what} should be {wanted!r}: {reply}")
+
+    def files(self) -> list[Path]:
+        return [path for path in self.state.rglob("*") if path.is_file()]
+
+
+@contextmanager
+def stage(command: Sequence[str]) -> Iterator[Stage]:
+    with (
+        serving() as script,
+        TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder,
+    ):
+        made = Stage(command, script, Path(folder) / "state")
+        try:
+            yield made
+        finally:
+            script.ended.set()
+            while made.devices:
+                made.kill()

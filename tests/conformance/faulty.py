@@ -1,0 +1,370 @@
+"""The Python client with one fault planted, to prove that the checks can fail: faulty.py FAULT."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from deniable.client.net import delivery, exchange, listing, transport, uploader
+from deniable.client.policy import Policy
+from deniable.client.state import outbox, sending, surveys
+from deniable.client.state.ledger import Ledger
+from deniable.shared import envelope
+from deniable.shared.errors import StoreUnusable
+from deniable.shared.survey import document, signing
+from deniable.shared.survey.document import Survey
+from tests.conformance.python_client import Adapter, Message, serve
+
+FAULTS: dict[str, Callable[[], Adapter | None]] = {}
+CAUGHT_BY: dict[str, str] = {}
+
+
+def fault(check: str) -> Callable[[Callable[[], Adapter | None]], Callable[[], Adapter | None]]:
+    """Planted by calling it; `check` must then fail."""
+
+    def planted(plant: Callable[[], Adapter | None]) -> Callable[[], Adapter | None]:
+        FAULTS[plant.__name__], CAUGHT_BY[plant.__name__] = plant, check
+        return plant
+
+    return planted
+
+
+def put(owner: Any, name: str, value: Any) -> None:  # Any: whatever is replaced
+    setattr(owner, name, value)
+
+
+# Consent
+
+
+@fault("nothing_happens_before_consent")
+def assumes_consent() -> Adapter:
+    class Assuming(Adapter):
+        def init(self, **settings: Any) -> Message:
+            reply = super().init(**settings)
+            self.client.consent(True)
+            return reply
+
+    return Assuming()
+
+
+@fault("withdrawal_deletes_what_was_not_sent")
+def keeps_what_was_withdrawn() -> None:
+    put(outbox, "withdraw_all", lambda _: None)
+
+
+class Forgetful(Adapter):
+    def forget(self) -> Message:
+        shutil.rmtree(self.state)
+        return {"done": True}
+
+    def init(self, **settings: Any) -> Message:
+        self.state = settings["state"]
+        return super().init(**settings)
+
+
+@fault("forgetting_keeps_the_ledger")
+def forgets_the_ledger() -> Adapter:
+    return Forgetful()
+
+
+# Surveys
+
+
+@fault("only_trusted_signatures_count")
+def verifies_no_signature() -> None:
+    put(listing, "verify", lambda *_: None)
+
+
+@fault("only_trusted_signatures_count")
+def trusts_the_key_it_fetched() -> None:
+    verify = signing.verify
+    put(listing, "verify", lambda text, signature, key, _: verify(text, signature, key, [key]))
+
+
+@fault("an_id_is_the_hash_of_its_document")
+def believes_any_id() -> None:
+    class Anything(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    put(document, "survey_id", lambda _: Anything())
+
+
+@fault("bad_documents_are_refused")
+def believes_any_integers() -> None:
+    def parsed(text: bytes) -> Survey:
+        table = json.loads(text)
+        for question in table["question"]:
+            question.pop("integers", None)
+        return document._parse(table)
+
+    put(document, "parse_document", parsed)
+
+
+@fault("bad_documents_are_refused")
+def takes_a_key_twice() -> None:
+    put(document, "_no_repeats", dict)
+
+
+@fault("a_survey_is_looked_up_by_name_id_and_day")
+def answers_on_any_day() -> None:
+    put(Survey, "is_open", lambda *_: True)
+
+
+@fault("closed_is_closed")
+def reopens() -> None:
+    put(surveys, "_remember_closed", lambda *_: None)
+
+
+@fault("only_the_whole_list_is_asked_for")
+def asks_for_the_one_it_means() -> Adapter:
+    class Asking(Adapter):
+        def answer(self, survey: str, answers: Message) -> Message:
+            carrier = transport.HttpTransport(self.client._server)
+            carrier.request("GET", f"/v1/surveys/{survey}", None, None, 5)
+            return super().answer(survey, answers)
+
+    return Asking()
+
+
+# Policy and ledger
+
+
+@fault("no_survey_exceeds_the_round_s_cap")
+def caps_no_round() -> None:
+    put(Policy, "round_cap", 10**12)
+
+
+@fault("kinds_and_names_decide_before_values")
+def believes_any_kind() -> None:
+    put(Policy, "mismatch", lambda *_: None)
+
+
+@fault("the_budget_is_spent_once_and_for_all")
+def caps_nothing() -> None:
+    put(Ledger, "obstacle", lambda *_: None)
+
+
+@fault("a_question_has_a_budget_over_all_surveys")
+def caps_no_question() -> None:
+    put(Policy, "question_cap", None)
+
+
+class Scratch(Adapter):
+    """State that only this process has: what a kill takes away."""
+
+    def init(self, **settings: Any) -> Message:
+        self.kept = Path(settings["state"])
+        settings["state"] = tempfile.mkdtemp(dir=self.kept.parent)
+        self.scratch = Path(settings["state"])
+        if self.kept.exists():
+            shutil.copytree(self.kept, self.scratch, dirs_exist_ok=True)
+        return super().init(**settings)
+
+
+@fault("a_round_is_answered_once")
+def keeps_no_ledger() -> Adapter:
+    return Scratch()
+
+
+@fault("two_processes_answer_a_round_once")
+def has_a_ledger_for_each_process() -> Adapter:
+    class Own(Adapter):
+        def init(self, **settings: Any) -> Message:
+            settings["state"] += f"/{os.getpid()}"
+            return super().init(**settings)
+
+    return Own()
+
+
+@fault("a_kill_while_sending_never_makes_another_noise")
+def charges_once_it_is_sent() -> Adapter:
+    class Late(Scratch):
+        def consent(self, given: bool) -> Message:
+            return self._kept(super().consent(given))
+
+        def flush(self) -> Message:
+            return self._kept(super().flush())
+
+        def _kept(self, reply: Message) -> Message:
+            shutil.copytree(self.scratch, self.kept, dirs_exist_ok=True)
+            return reply
+
+    return Late()
+
+
+@fault("a_kill_at_any_moment_never_makes_two_noises")
+def draws_anew_on_each_start() -> Adapter:
+    return Scratch()
+
+
+class Anew(Forgetful):
+    def consent(self, given: bool) -> Message:
+        if not super().consent(given)["kept"]:
+            shutil.rmtree(self.state)
+        return super().consent(given)
+
+
+@fault("a_damaged_state_means_no_report")
+def begins_anew_after_damage() -> Adapter:
+    return Anew()
+
+
+@fault("a_state_that_was_changed_means_no_report")
+def begins_anew_after_a_change() -> Adapter:
+    return Anew()
+
+
+# Envelopes and sending
+
+
+@fault("envelopes_are_those_of_the_protocol")
+def is_a_day_behind() -> None:
+    round_of = Survey.round_of
+    put(Survey, "round_of", lambda survey, day: round_of(survey, day - timedelta(days=1)))
+
+
+@fault("envelopes_are_those_of_the_protocol")
+def has_one_id_for_all_rounds() -> None:
+    put(envelope, "envelope_id", lambda key, *_: key[:16])
+
+
+@fault("a_retry_sends_the_same_bytes")
+def changes_the_id_of_a_retry() -> None:
+    request = transport.HttpTransport.request
+
+    def changed(self: Any, method: str, path: str, body: bytes | None, *rest: Any) -> Any:
+        body = body and body[:40] + os.urandom(16) + body[56:]
+        return request(self, method, path, body, *rest)
+
+    put(transport.HttpTransport, "request", changed)
+
+
+@fault("tries_are_few")
+def never_gives_up() -> None:
+    few = f"tries < {sending.MOST_TRIES}"
+    put(sending, "_CANDIDATES", sending._CANDIDATES.replace(few, "tries < 1000"))
+    put(sending, "MOST_TRIES", 1000)
+
+
+@fault("a_pause_is_kept")
+def does_not_wait_when_asked() -> None:
+    put(delivery, "retry_after_seconds", lambda _: 0.0)
+
+
+@fault("what_is_too_late_is_given_up")
+def never_finds_it_too_late() -> None:
+    put(outbox, "delete_expired", lambda *_: None)
+
+
+@fault("the_server_s_own_words_settle_a_report")
+def is_never_content() -> None:
+    put(uploader, "delivery_result", lambda _: delivery.DeliveryResult(None))
+
+
+@fault("nobody_else_s_words_settle_a_report")
+def believes_anybody() -> None:
+    put(uploader, "delivery_result", lambda _: delivery.DeliveryResult("accepted"))
+
+
+@fault("requests_say_nothing_of_their_sender")
+def sends_a_validator() -> None:
+    exchange.HEADERS["If-None-Match"] = '"1"'
+
+
+@fault("redirects_are_not_followed")
+def follows_redirects() -> None:
+    request = transport.HttpTransport.request
+
+    def followed(self: Any, method: str, path: str, *rest: Any) -> Any:
+        reply = request(self, method, path, *rest)
+        return request(self, method, "/elsewhere", *rest) if 300 <= reply.status < 400 else reply
+
+    put(transport.HttpTransport, "request", followed)
+
+
+@fault("plain_http_stays_on_this_machine")
+def speaks_plain_http_to_anyone() -> None:
+    put(transport, "_is_loopback", lambda _: True)
+
+
+# Answers
+
+
+@fault("whatever_is_answered_looks_alike")
+def refuses_what_does_not_fit() -> None:
+    report = Survey.report
+
+    def fitting(survey: Survey, answers: Any, draw: Any) -> Any:
+        made = report(survey, answers, draw)
+        if made.unfit:
+            raise StoreUnusable("an answer does not fit")
+        return made
+
+    put(Survey, "report", fitting)
+
+
+@fault("what_hardly_lies_tells_the_truth")
+def draws_ones_only() -> Adapter:
+    class Ones(Adapter):
+        def init(self, **settings: Any) -> Message:
+            reply = super().init(**settings)
+            self.client._answering._draw = lambda _: 0
+            return reply
+
+    return Ones()
+
+
+@fault("answers_reach_no_disk_and_no_log")
+def writes_a_log() -> Adapter:
+    class Logging(Adapter):
+        def answer(self, survey: str, answers: Message) -> Message:
+            print(answers, file=sys.stderr)
+            return super().answer(survey, answers)
+
+    return Logging()
+
+
+# Vectors
+
+
+@fault("the_same_random_bytes_give_the_same_symbol")
+def reads_draws_from_the_other_end() -> Adapter:
+    class Reversed(Adapter):
+        def randomize(self, answer: int | str, draw: str, **which: Any) -> Message:
+            return super().randomize(answer, bytes.fromhex(draw)[::-1].hex(), **which)
+
+    return Reversed()
+
+
+@fault("integers_are_those_of_the_vectors")
+def rounds_integers_down() -> Adapter:
+    class Down(Adapter):
+        def integers(self, **which: Any) -> Message:
+            return {"integers": [str(int(n) - 1) for n in super().integers(**which)["integers"]]}
+
+    return Down()
+
+
+@fault("envelope_ids_are_those_of_the_vectors")
+def counts_rounds_big_endian() -> Adapter:
+    class Swapped(Adapter):
+        def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002
+            swapped = int.from_bytes(round.to_bytes(4, "little"), "big")
+            return super().envelope_id(key, survey, swapped)
+
+    return Swapped()
+
+
+if __name__ == "__main__":
+    serve(FAULTS[sys.argv[1]]() or Adapter())

@@ -1,0 +1,63 @@
+/** The JavaScript client behind the line protocol of README.md: node javascript_client.mjs */
+
+import { createInterface } from "node:readline";
+
+import { envelopeId } from "../../client/javascript/src/envelope.js";
+import { fileStorage } from "../../client/javascript/src/file-storage.js";
+import { Client, Policy } from "../../client/javascript/src/index.js";
+import { MECHANISMS } from "../../client/javascript/src/mechanisms.js";
+import { billionths, hex, unhex } from "../../client/javascript/src/survey.js";
+
+const PATIENT = 60;
+let client, clock;
+
+const view = (bytes) => new DataView(bytes.buffer);
+const mechanism = ({ mechanism, epsilon, size }) => MECHANISMS[mechanism].make(billionths(epsilon), size);
+
+const OPERATIONS = {
+  init({ server, state, policy, now, send_within }) {
+    clock = Date.parse(now);
+    client = new Client(server, {
+      policy: new Policy({
+        keys: policy.keys, questions: policy.questions, surveys: policy.surveys,
+        maxEpsilonPerRound: policy.max_epsilon_per_round, maxEpsilon: policy.max_epsilon,
+        maxEpsilonPerQuestion: policy.max_epsilon_per_question,
+      }),
+      storage: fileStorage(state), now: () => clock, sendWithin: send_within,
+    });
+    return { ready: true };
+  },
+  clock({ now }) {
+    clock = Date.parse(now);
+    return {};
+  },
+  consent: async ({ given }) => ({ kept: await client.consent(given) }),
+  answer: async ({ survey, answers }) => {
+    const { status, survey: id, round, unfit } = await client.answer(survey, answers);
+    return { status, survey: id, round, unfit };
+  },
+  flush: async () => ({ waiting: await client.flush(PATIENT) }),
+  forget: async () => ({ done: await client.forget() }),
+  randomize(vector) {
+    const drawn = unhex(vector.draw), made = mechanism(vector);
+    const answer = typeof vector.answer === "number" ? vector.answer : vector.answer.split("/").map(BigInt);
+    const payload = made.randomize(answer, (count) => {
+      if (count !== drawn.length) throw new Error(`drew ${count} bytes`);
+      return view(drawn);
+    });
+    return { payload: hex(payload) };
+  },
+  integers: (vector) => ({ integers: mechanism(vector).integers.map(String) }),
+  envelope_id: async ({ key, survey, round }) => ({ id: hex(await envelopeId(unhex(key), survey, round)) }),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { op, ...request } = JSON.parse(line);
+  let reply;
+  try {
+    reply = op in OPERATIONS ? await OPERATIONS[op](request) : { unsupported: op };
+  } catch (error) {
+    reply = { error: `${error.name}: ${error.message}` };
+  }
+  process.stdout.write(`${JSON.stringify(reply)}\n`);
+}

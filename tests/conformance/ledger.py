@@ -1,0 +1,189 @@
+"""The app's caps, one report in each round, and no second noise whatever dies."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from tests.client.scripted import (
+    ANSWERS,
+    Answer,
+)
+from tests.conformance.claims import check, no, one_bit, published, queued, same
+from tests.conformance.device import Stage
+from tests.eventually import eventually
+
+KILLS, RACES, MOST = 6, 40, 36
+
+
+@check
+def no_survey_exceeds_the_round_s_cap(stage: Stage) -> None:
+    one_bit(stage, "dear", epsilon="2.000000001")
+    stage.start()
+    same("over the round's cap", stage.answer("dear", crashed=True), "refused")
+
+
+@check
+def kinds_and_names_decide_before_values(stage: Stage) -> None:
+    one_bit(stage, "as-bit", name="browser")
+    published(stage)
+    stage.start()
+    same("a question of another kind", stage.answer("as-bit", browser="x"), "refused")
+    partly = {name: ANSWERS[name] for name in ("crashed", "minutes")}
+    same("a survey in part", stage.answer(**partly), "refused")
+    undeclared = stage.answer("app-health", **ANSWERS, secret=1)
+    no("a name that is not declared", undeclared == "queued")
+    stage.flush()
+    no("reports of what should be refused", stage.script.envelopes())
+
+
+@check
+def the_budget_is_spent_once_and_for_all(stage: Stage) -> None:
+    for number in range(4):
+        one_bit(stage, f"survey-{number}", epsilon="2", name=["crashed", "other"][number % 2])
+    stage.policy |= {"questions": {"crashed": "bit", "other": "bit"}, "max_epsilon": "5"}
+    stage.start()
+    same("the first", stage.answer("survey-0", crashed=True), "queued")
+    stage.restart()
+    same("the second", stage.answer("survey-1", other=True), "queued")
+    stage.restart()
+    same("beyond the cap", stage.answer("survey-2", crashed=True), "budget-spent")
+
+
+@check
+def a_question_has_a_budget_over_all_surveys(stage: Stage) -> None:
+    one_bit(stage, "one")
+    one_bit(stage, "same-again")
+    stage.policy |= {"max_epsilon_per_question": "1.5"}
+    stage.start()
+    same("the first", stage.answer("one", crashed=True), "queued")
+    same("asked again", stage.answer("same-again", crashed=True), "budget-spent")
+
+
+@check
+def a_round_is_answered_once(stage: Stage) -> None:
+    published(stage)
+    stage.start()
+    queued(stage)
+    same("the same round", stage.answer(**ANSWERS), "already-answered")
+    stage.restart()
+    same("the same round after a kill", stage.answer(**ANSWERS), "already-answered")
+    stage.later(days=31)
+    queued(stage)
+    stage.flush()
+    same("rounds", sorted(each.round for each in stage.script.envelopes()), [683, 684])
+
+
+@check
+def two_processes_answer_a_round_once(stage: Stage) -> None:
+    """A client may refuse a second process; it may not give it a budget of its own."""
+    names = [f"survey-{number}" for number in range(RACES)]
+    for name in names:
+        one_bit(stage, name, epsilon="0.1")
+    stage.policy |= {"max_epsilon": f"{MOST / 10}"}
+    both = [stage.start(), stage.start(consent=False)]
+    both[1].say("consent", given=True)
+    both[1].reply()
+    for name in names:
+        for each in both:
+            each.say("answer", survey=name, answers={"crashed": True})
+    statuses = [each.reply().get("status") for _ in names for each in both]
+    same("surveys that fit the budget", statuses.count("queued"), MOST)
+    stage.flush()
+    sent = stage.script.envelopes()
+    no("surveys with two reports", len({each.id for each in sent}) < len(sent))
+
+
+@check
+def a_damaged_state_means_no_report(stage: Stage) -> None:
+    damaged(stage, lambda content: b"{" + content[7:])
+
+
+@check
+def a_state_that_was_changed_means_no_report(stage: Stage) -> None:
+    """Every digit 5 of ε 0.5 becomes a 4, wherever it is written."""
+    damaged(stage, lambda content: content.replace(b"5", b"4"))
+
+
+def damaged(stage: Stage, damage: Callable[[bytes], bytes]) -> None:
+    published(stage, period="day")
+    stage.start()
+    queued(stage)
+    stage.flush()
+    stage.kill()
+    for path in stage.files():
+        path.write_bytes(damage(path.read_bytes()))
+    stage.now += timedelta(days=1)
+    stage.start(consent=False)
+    stage.ask("consent", given=True)
+    no("a report after damage", stage.answer(**ANSWERS) == "queued")
+
+
+def one_noise(stage: Stage) -> None:
+    """Whatever was sent of a round is the same bytes: two noises would tell the answer."""
+    seen: dict[int, set[bytes]] = {}
+    for each in stage.script.envelopes():
+        seen.setdefault(each.round, set()).add(each.pack())
+    no("rounds with two noises", [round_ for round_, sent in seen.items() if len(sent) > 1])
+
+
+WIDE = """
+[[question]]
+name = "browser"
+kind = "choice"
+mechanism = "unary"
+epsilon = "0.1"
+options = [{options}]
+"""
+WIDE_SURVEY = WIDE.format(options=", ".join(f'"option {n}"' for n in range(256)))
+
+
+@check
+def a_kill_while_sending_never_makes_another_noise(stage: Stage) -> None:
+    """256 noisy bits: two noises are the same with probability below 1e-20."""
+    published(stage, questions=WIDE_SURVEY)
+    held = stage.script.always
+    stage.script.always = Answer(hold=threading.Event())
+    device = stage.start()
+    device.say("answer", survey="app-health", answers={"browser": "option 1"})
+    device.say("flush")
+    eventually(lambda: stage.script.posts)
+    stage.script.always = held
+    stage.restart()
+    no("noise after a kill", stage.answer(browser="option 1") == "queued")
+    stage.flush()
+    same("sent again", len(stage.script.posts), 2)
+    one_noise(stage)
+
+
+@check
+def a_kill_at_any_moment_never_makes_two_noises(stage: Stage) -> None:
+    published(stage, questions=WIDE_SURVEY, period="day")
+    stage.policy |= {"max_epsilon": "9"}
+    stage.start()
+    took = _seconds(stage)
+    for _ in range(KILLS):
+        stage.later(days=1)
+        stage.devices[-1].say("answer", survey="app-health", answers={"browser": "option 1"})
+        stage.devices[-1].say("flush")
+        time.sleep(random.uniform(0, 1.5 * took))
+        stage.restart()
+        stage.ask("consent", given=True)
+        stage.answer(browser="option 1")
+        stage.flush()
+    stage.restart()
+    stage.ask("consent", given=True)
+    no("another noise after all that", stage.answer(browser="option 1") == "queued")
+    one_noise(stage)
+    no("not one report arrived", not stage.script.posts)
+
+
+def _seconds(stage: Stage) -> float:
+    """That an answer and a flush take here."""
+    begin = time.monotonic()
+    stage.answer(browser="option 1")
+    stage.flush()
+    return time.monotonic() - begin

@@ -1,0 +1,100 @@
+"""The Python client behind the line protocol of README.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+from deniable.client import Client, Policy
+from deniable.client.net import fetching, uploader
+from deniable.client.state import connection
+from deniable.shared.envelope import envelope_id
+from deniable.shared.errors import DeniableError
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import mechanisms
+from tests.asked import position
+from tests.eventually import PATIENCE
+
+Message = dict[str, Any]  # JSON
+A_DAY = 86_400.0
+
+
+class Adapter:
+    """Each method is an operation: its arguments are the request's keys, its result the reply."""
+
+    client: Client
+    now: datetime
+
+    def init(self, **settings: Any) -> Message:
+        self.now = datetime.fromisoformat(settings["now"])
+        self.client = Client(
+            settings["server"],
+            policy=Policy(**settings["policy"]),
+            state=settings["state"],
+            now=lambda: self.now,
+            send_within=settings["send_within"],
+        )
+        return {"ready": True}
+
+    def clock(self, now: str) -> Message:
+        self.now = datetime.fromisoformat(now)
+        return {}
+
+    def consent(self, given: bool) -> Message:
+        return {"kept": self.client.consent(given)}
+
+    def answer(self, survey: str, answers: Message) -> Message:
+        outcome = self.client.answer(survey, **answers)
+        return {
+            "status": outcome.status,
+            "survey": outcome.survey,
+            "round": outcome.round,
+            "unfit": outcome.unfit,
+        }
+
+    def flush(self) -> Message:
+        return {"waiting": self.client.flush(PATIENCE)}
+
+    def forget(self) -> Message:
+        return {"done": self.client.forget()}
+
+    def randomize(self, answer: int | str, draw: str, **which: Any) -> Message:
+        made, random = _mechanism(**which), bytes.fromhex(draw)
+
+        def drawn(bits: int) -> int:
+            assert bits == 8 * len(random)
+            return int.from_bytes(random, "little")
+
+        given = answer if isinstance(answer, int) else position(answer, made)
+        symbol = made.randomize(given, drawn)
+        return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
+
+    def integers(self, **which: Any) -> Message:
+        return {"integers": [str(each) for each in _mechanism(**which).integers]}
+
+    def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
+        return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}
+
+
+def _mechanism(mechanism: str, epsilon: str, size: int) -> Mechanism:
+    return mechanisms()[mechanism](Epsilon(epsilon), size)
+
+
+def serve(adapter: Adapter) -> None:
+    fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE
+    uploader.FIRST_PAUSE = uploader.LONGEST_PAUSE = A_DAY  # a flush tries each report once
+    for line in sys.stdin:
+        request = json.loads(line)
+        operation = getattr(adapter, request.pop("op"), None)
+        try:
+            reply = {"unsupported": True} if operation is None else operation(**request)
+        except DeniableError as error:
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    serve(Adapter())

@@ -1,0 +1,94 @@
+"""A real browser, where the machine has one, and an origin of its own for a page that it opens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.client.scripted import QuietServer
+from tests.eventually import PATIENCE
+
+ROOT = Path(__file__).parent.parent.parent
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # what it opens is ours, and a container's root has no other way
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+FOLDERS = {
+    "/src/": ROOT / "client/javascript/src",
+    "/vectors/": ROOT / "tests/vectors",
+    "/": Path(__file__).parent,
+}
+
+
+class Origin:
+    """Serves the page, the client's sources and the vectors; the page posts what it has found."""
+
+    def __init__(self, url: str, found: Queue[Any]) -> None:
+        self.url, self.found = url, found
+
+    def step(self, profile: Path, step: str, **asked: str) -> Mapping[str, Any]:
+        """What the page finds in this step, in a browser that is killed right after."""
+        address = f"{self.url}/page.html?{urlencode({'step': step, **asked})}"
+        command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address]
+        with (profile.parent / "browser.log").open("ab") as log:
+            browser = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            found: Mapping[str, Any] = self.found.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError((profile.parent / "browser.log").read_text()[-2000:]) from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(browser.pid, signal.SIGKILL)
+            browser.wait()
+        return found
+
+
+@contextmanager
+def origin() -> Iterator[Origin]:
+    found: Queue[Any] = Queue()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            path = path.partition("?")[0]
+            prefix = next(prefix for prefix in FOLDERS if path.startswith(prefix))
+            return str(FOLDERS[prefix] / Path(path.removeprefix(prefix)).name)
+
+        def do_POST(self) -> None:
+            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing on the screen."""
+
+    Handler.extensions_map = {".js": "text/javascript", ".html": "text/html", "": "text/plain"}
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield Origin(f"http://127.0.0.1:{server.server_address[1]}", found)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

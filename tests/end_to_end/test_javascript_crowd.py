@@ -1,0 +1,94 @@
+"""A crowd of JavaScript clients, through the real server: its reports are distributed as stated."""
+
+import json
+import subprocess
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import requests
+
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import Survey, parse_document
+from deniable.simulations.demo.crowd import Person, make_crowd, truths
+from deniable.simulations.demo.running import deniable, running_server
+from tests.client.scripted import MEMORY
+from tests.node import NODE
+from tests.plausible import assert_implausible, assert_plausible
+from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
+
+PEOPLE = 2_000
+HIGH = 120  # minutes
+TOML = survey_text(
+    bit(epsilon="0.5")
+    + number(0, HIGH, "one-bit-mean", epsilon="1")
+    + choice(["firefox", "chrome", "safari", "edge", "other"], None, epsilon="0.5"),
+    name="crowd",
+    **ALWAYS,
+)
+CROWD = Path(__file__).with_name("crowd.mjs")
+
+
+@pytest.fixture(scope="module")
+def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
+    """The people, the survey, and the estimate of each label."""
+    people = make_crowd(PEOPLE, seed=7)
+    with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "survey.toml").write_text(TOML)
+        data = folder / "data"
+        deniable("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
+        with running_server(data) as server:
+            (entry,) = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"]
+            install(server.url, entry["key"], folder / "installs", people)
+        results = deniable("results", "crowd", "--data", str(data))["rounds"][-1]
+    assert results["reports"] == PEOPLE
+    estimates = {
+        question: {row["label"]: row["estimate"] for row in rows}
+        for question, rows in results["questions"].items()
+    }
+    return people, parse_document(entry["document"].encode()), estimates
+
+
+def install(url: str, key: str, folder: Path, people: list[Person]) -> None:
+    questions = {"crashed": "bit", "minutes": "number", "browser": "choice"}
+    settings: dict[str, Any] = {"server": url, "key": key, "survey": "crowd", "folder": str(folder)}
+    settings |= {"questions": questions, "people": [person.answers for person in people]}
+    done = subprocess.run(
+        [NODE, str(CROWD)], input=json.dumps(settings), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str, str], float]:
+    """With which probability a report counts for a label, where so many people hold it."""
+    found = {}
+    for question in survey.questions:
+        low, high = question.range
+        for number_of, label in enumerate(question.labels, question.first_label):
+            cell = 1 if question.statistic == "mean" else number_of
+            share = (values[question.name][label] - low) / (high - low)
+            keep, lie = (question.mechanism.rate(cell, n) for n in (cell, (cell + 1) % 2))
+            found[question.name, label] = (lie + share * (keep - lie)) / ONE
+    return found
+
+
+def test_a_crowd_s_reports_are_those_that_its_answers_make(asked: Any) -> None:
+    """Seven counts, each with a false alarm of at most 1e-9."""
+    people, survey, estimates = asked
+    stated = rates(survey, truths(people))
+    for label, observed in rates(survey, estimates).items():
+        assert_plausible(round(observed * PEOPLE), PEOPLE, stated[label])
+
+
+def test_the_test_above_can_fail(asked: Any) -> None:
+    """The twin: the same reports are not those of a crowd that answers the other way round."""
+    people, survey, estimates = asked
+    others = [Person(not person.crashed, HIGH - person.minutes, "safari") for person in people]
+    assert fmean(person.minutes for person in others) > HIGH / 2
+    stated = rates(survey, truths(others))
+    observed = rates(survey, estimates)
+    for label in [("crashed", "yes"), ("minutes", "mean"), ("browser", "safari")]:
+        assert_implausible(round(observed[label] * PEOPLE), PEOPLE, stated[label])

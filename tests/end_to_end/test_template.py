@@ -1,0 +1,67 @@
+"""The survey that `deniable survey new` writes, and an app with the default policy: they fit."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.server.results.advice import policy_line
+from deniable.server.surveys.template import ROUNDS, template
+from deniable.shared.survey.document import Survey, parse_toml, render_document
+from deniable.shared.survey.signing import public_hex
+from tests.client.scripted import ANSWERS, KEY, Listing
+
+DEFAULT = Policy(keys=[public_hex(KEY)])
+
+
+def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
+    """What becomes of an answer on the first day of each round, and of one more the day after."""
+    day = datetime.combine(survey.opens, datetime.min.time(), UTC)
+    moments = [day] + [
+        survey.round_starts(n + 1) for n in range(survey.first_round, survey.last_round)
+    ]
+    now = [day]
+    client = Client(
+        "https://stats.example.org",
+        policy=policy,
+        state=folder,
+        now=lambda: now[0],
+        transport=Listing(render_document(survey)),
+    )
+    client.consent(True)
+    said: list[str] = []
+    for now[0] in moments:
+        said.append(client.answer(survey.name, **ANSWERS).status)
+        said.append(client.answer(survey.name, **ANSWERS).status)
+    client._uploader.stop(30)
+    client._state.close()
+    return said
+
+
+@pytest.mark.parametrize("opens", [date(2026, 12, 1), date(2027, 1, 31), date(2028, 2, 29)])
+def test_the_template_is_answered_in_all_its_rounds_under_the_default_policy(
+    opens: date, tmp_path: Path
+) -> None:
+    survey = parse_toml(template(opens))
+    assert statuses(survey, DEFAULT, tmp_path) == ["queued", "already-answered"] * ROUNDS
+
+
+def test_whenever_it_is_written_it_has_three_rounds() -> None:
+    for days in range(0, 1500, 7):
+        survey = parse_toml(template(date(2026, 1, 1) + timedelta(days=days)))
+        assert survey.rounds == ROUNDS
+        assert survey.round_billionths * survey.rounds <= DEFAULT.total_cap
+
+
+def test_the_policy_that_check_prints_is_enough_and_no_wider(tmp_path: Path) -> None:
+    """It is Python to be copied. A little less in all, and the last round is not answered."""
+    survey = parse_toml(template(date(2026, 12, 1)).replace('"1"', '"0.7"'))
+    line = policy_line(survey)
+    assert 'max_epsilon_per_round="1.7", max_epsilon="5.1"' in line
+    policy = eval(line.replace("...", public_hex(KEY)), {"Policy": Policy})
+    assert statuses(survey, policy, tmp_path / "enough") == ["queued", "already-answered"] * 3
+    less = Policy(keys=policy.keys, questions=policy.questions, max_epsilon="5.09")
+    assert statuses(survey, less, tmp_path / "less")[-1] == "budget-spent"

@@ -1,0 +1,133 @@
+"""A survey that asks each install one of its questions: counted, estimated and told apart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deniable.server.cli.results import lines
+from deniable.server.results import Results, survey_results
+from deniable.server.results.advice import describe, expected_error, facts, warnings
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.replacing import differences
+from deniable.shared.envelope import Envelope, encode_report
+from tests import survey_texts as texts
+from tests.server.surveys import BROWSERS, choice, survey
+from tests.server.world import JSON, World, world
+
+DECEMBER = 683
+PEOPLE = 600
+HALF = texts.bit("crashed", "0.5") + texts.bit("slow", "0.5") + choice(BROWSERS, epsilon="0.5")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data") as made:
+        yield made
+
+
+def reported(here: World, minimum: int = 1) -> tuple[PublishedSurvey, list[int]]:
+    """A survey with the reports of so many people, and how many of them were asked each."""
+    published = here.publish(survey(HALF, ask=1, minimum_reports=minimum))
+    draw = random.Random(20261118).getrandbits
+    answers = {"crashed": True, "slow": False, "browser": "safari"}
+    symbols = [published.survey.report(answers, draw).symbols for _ in range(PEOPLE)]
+    payload = b"".join(encode_report(published.survey, each) for each in symbols)
+    envelope = Envelope(published.id, DECEMBER, bytes(16), PEOPLE, payload)
+    assert here.send(envelope, app=True).json["accepted"] == PEOPLE
+    return published, [sum(each[place] is not None for each in symbols) for place in range(3)]
+
+
+def results_of(here: World, published: PublishedSurvey) -> Results:
+    now = datetime(2026, 12, 20, tzinfo=UTC)
+    return survey_results(published, here.store.tallies(published.sequence), now)
+
+
+def test_a_round_has_all_reports_and_a_question_those_who_were_asked_it(here: World) -> None:
+    published, asked = reported(here)
+    results = results_of(here, published)
+    (period,) = results.rounds
+    assert period.reports == sum(asked) == PEOPLE
+    for count, rows in zip(asked, period.questions.values(), strict=True):
+        assert {row.reports for row in rows} == {count}
+    (yes,), (never,) = period.questions["crashed"], period.questions["slow"]
+    assert yes.low is not None
+    assert never.high is not None
+    assert yes.low < 1
+    assert never.high > 0
+    assert (results.epsilon, results.ask) == ("0.5", 1)
+    assert any("one of the 3 questions" in note for note in results.notes)
+    assert any("weighs 3 times its `leverage`" in note for note in results.notes)
+    printed = "\n".join(lines(results))
+    assert "asked one of the 3 questions" in printed
+    assert all(f"{count}\n" in printed for count in asked)
+    plain = here.publish(survey(HALF, name="plain"))
+    assert "one of the" not in "\n".join(lines(results_of(here, plain)))
+    assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
+
+
+def test_the_minimum_is_that_of_each_question(here: World) -> None:
+    """One report more than the least asked question has: that one is not estimated."""
+    _, asked = reported(here)
+    published, _ = reported(here, min(asked) + 1)
+    rows = results_of(here, published).rounds[0].questions.values()
+    shown = [each[0].estimate is not None for each in rows]
+    assert shown == [count > min(asked) for count in asked]
+    assert set(shown) == {False, True}
+    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
+    assert page.count("There is no estimate below") == shown.count(False)
+    for count in asked:
+        assert f"{count} reports of this question" in page
+
+
+def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) -> None:
+    published, _ = reported(here)
+    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
+    assert "Each install is asked one of these 3 questions" in page
+    assert "what one group says holds for all of them" in page
+    assert "3 times as much, since a forger chooses the question" in page
+    plain = here.publish(survey(HALF, name="plain"))
+    page = here.client.get(f"/surveys/{plain.id}", headers=here.bearer("analyst")).text
+    assert "asked one of" not in page
+
+
+def test_single_reports_are_counted_as_those_of_an_app_are(here: World) -> None:
+    """By the device's way, in either encoding, each in an envelope of its own."""
+    published = here.publish(survey(HALF, ask=1))
+    for number, payload in enumerate([b"\0\1", b"\1\0", b"\2\4"]):
+        sent = Envelope(published.id, DECEMBER, bytes([number] * 16), 1, payload)
+        assert here.send(sent).json["accepted"] == 1
+    named = '{"envelopes": [{"survey": "%s", "round": 683, "id": "%s", "reports": [{"slow": 1}]}]}'
+    assert here.post((named % (published.id, "ff" * 16)).encode(), JSON).json["accepted"] == 1
+    assert here.tallies(published) == {DECEMBER: (4, [0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 2, 1])}
+
+
+def test_check_says_the_largest_epsilon_and_the_error_of_those_who_are_asked() -> None:
+    asked, plain = survey(HALF, ask=1), survey(HALF)
+    known = facts(asked)
+    assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
+    assert "ask" not in facts(plain)
+    for question, told in zip(asked.questions, known["questions"], strict=True):
+        assert told["expected"]["10000"] == expected_error(question, 3_333)
+    assert any("one of the 3 questions" in line for line in describe(asked))
+    assert not any("one of the 3 questions" in line for line in describe(plain))
+
+
+def test_an_epsilon_below_the_largest_is_remarked_upon() -> None:
+    """The round costs the largest anyway."""
+    uneven = texts.bit("a", "0.5") + texts.bit("b", "1")
+    (found,) = (w for w in warnings(survey(uneven, ask=1), date(2026, 12, 1)) if "costs" in w)
+    assert found.startswith("a: ε 0.5 is less than the 1 that each round costs")
+    assert not [w for w in warnings(survey(uneven), date(2026, 12, 1)) if "costs" in w]
+
+
+def test_replacing_a_survey_shows_that_one_question_is_asked_now() -> None:
+    asked, plain = survey(HALF, ask=1), survey(HALF)
+    assert differences(plain, asked) == ["~ ask: all questions → one question, drawn at random"]
+    assert differences(asked, plain) == ["~ ask: one question, drawn at random → all questions"]
+    assert differences(asked, asked) == []

@@ -1,0 +1,99 @@
+"""A clock that leaps refuses nothing for good, and deletes nothing."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from deniable.server.intake.calendar import Calendar
+from deniable.server.store import SqliteStore, open_store
+from tests.eventually import eventually
+from tests.server.surveys import DECEMBER, envelope, survey
+from tests.server.world import NOON, Hands, World, run, serving, world
+
+
+class Leaping(Hands):
+    """Its calendar leaps as it is told; its seconds do not."""
+
+    def __init__(self, time: datetime = NOON) -> None:
+        super().__init__(time)
+        begin = time.timestamp()
+        object.__setattr__(self, "seconds", lambda: begin)
+
+
+def sent_again(here: World) -> int:
+    """The status of an upload of the open round."""
+    (asked,) = here.catalogue.surveys()
+    return int(here.send(envelope(asked, 7)).status_code)
+
+
+@pytest.mark.parametrize("days", [120, 9, -2, -120])
+def test_a_start_with_a_wrong_clock_takes_and_deletes_nothing(tmp_path: Path, days: int) -> None:
+    """120 days ahead, the open round and the time of its reports would be long over."""
+    with world(tmp_path / "data") as here:
+        asked = here.publish(survey())
+        assert here.send(envelope(asked, 1)).json["accepted"] == 1
+        eventually(lambda: here.store.latest_day() == NOON.date(), "the day is kept")
+    with world(tmp_path / "data", NOON + timedelta(days=days)) as here:
+        answer = here.send(envelope(here.catalogue.surveys()[0], 2))
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) > 0
+        ready = here.client.get("/readyz")
+        assert ready.status_code == 503
+        assert "--trust-clock" in ready.json["detail"]
+        here.clock.pass_(hours=2)
+        here.writer.count({(1, "late"): 1})
+        eventually(lambda: "late" in here.store.counters(1), "the writer does what is due")
+        assert here.store.unsealed_rounds() == {asked.sequence: [DECEMBER]}
+        assert here.store.latest_day() == NOON.date()
+    with world(tmp_path / "data") as here:  # put right
+        assert sent_again(here) == 200
+
+
+@pytest.mark.parametrize("days", [0, 1, 7])
+def test_a_server_that_was_off_for_a_week_starts_as_it_is(tmp_path: Path, days: int) -> None:
+    with world(tmp_path / "data") as here:
+        here.publish(survey())
+        eventually(lambda: here.store.latest_day() == NOON.date(), "the day is kept")
+    with world(tmp_path / "data", NOON + timedelta(days=days)) as here:
+        assert sent_again(here) == 200
+        eventually(lambda: here.store.latest_day() == here.clock.time.date(), "it is kept")
+
+
+def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        clock = Leaping()
+        calendar = Calendar(store, clock)
+        for days, believed in [(0, True), (7, True), (9, False), (120, False), (-2, False)]:
+            clock.time = NOON + timedelta(days=days)
+            assert (calendar.doubt() is None) == believed
+        calendar.keep()
+        assert store.latest_day() is None
+        clock.time = NOON
+        calendar.keep()
+        assert store.latest_day() == NOON.date()
+
+
+def test_time_that_passes_is_believed(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        clock = Hands()
+        calendar = Calendar(store, clock)
+        clock.pass_(days=400)
+        assert calendar.doubt() is None
+
+
+def test_the_operator_can_say_that_the_clock_is_right(tmp_path: Path) -> None:
+    data, long_ago = tmp_path / "data", datetime(2020, 1, 1, tzinfo=UTC).date()
+    with SqliteStore.create(data) as store:
+        store.keep_day(long_ago)
+    with serving(data) as server:
+        _, errors = server.stop()
+    assert "--trust-clock" in errors
+    with open_store(data) as store:
+        assert store.latest_day() == long_ago
+    assert "--trust-clock" in run("serve", "--help").stdout
+    with serving(data, more=["--trust-clock"]) as server:
+        _, errors = server.stop()
+    assert errors == ""
+    with open_store(data) as store:
+        assert store.latest_day() == datetime.now(UTC).date()

@@ -1,0 +1,295 @@
+"""No order is kept: whoever copies the data folder does not learn who came with whom.
+
+Each install sends one report to each of two surveys, one after the other, so that the installs come
+in the same order to both. The attacker takes copies of the folder and sorts each survey's ids by a
+trace of time, and takes those in equal places for the same install's. Where the traces tell nothing
+that is a random permutation: P[k or more of n in their place] <= 1 / k!. With at most 40 traces of
+at most 10 copies, 17 or more links have probability below 400 / 17! < 2e-12.
+"""
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from deniable.server.intake.writer import Writer
+from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up, migrate
+from deniable.server.store.sqlite import bucket
+from deniable.server.surveys.catalogue import Catalogue
+from tests.server.surveys import DECEMBER, published, survey
+
+GOLDEN = Path(__file__).with_name("golden")
+INSTALLS, COPIES = 120, 10
+TOO_MANY = 17
+PAGE = 4_096
+WAL_HEAD, FRAME_HEAD = 32, 24
+Install = tuple[bytes, bytes]  # its id in either survey
+Trace = Callable[[bytes, bytes], tuple[int, ...]]
+
+
+# The attacker
+
+
+def _position(content: bytes, identifier: bytes) -> tuple[int, ...]:
+    return (content.find(identifier),)
+
+
+def _last_position(content: bytes, identifier: bytes) -> tuple[int, ...]:
+    return (content.rfind(identifier),)
+
+
+def _from_the_page_s_end(content: bytes, identifier: bytes) -> tuple[int, ...]:
+    """SQLite lays the cells of a page from its end to its beginning."""
+    place = content.find(identifier)
+    return place // PAGE, -place
+
+
+def _in_any_page(content: bytes, identifier: bytes) -> tuple[int, ...]:
+    return (-(content.find(identifier) % PAGE),)
+
+
+def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
+    """In the write-ahead log: how many states of the page hold it."""
+    return (content.count(identifier),)
+
+
+TRACES: tuple[Trace, ...] = (
+    _position,
+    _last_position,
+    _from_the_page_s_end,
+    _in_any_page,
+    _frames,
+)
+
+
+def most_links(copy: Path, installs: Sequence[Install]) -> int:
+    """How many installs the best of the attacks finds, in a copy of a folder or a backup."""
+    files = copy.iterdir() if copy.is_dir() else [copy]
+    found = [_links(ranks, installs) for file in files for ranks in _rankings(file, installs)]
+    return max(found, default=0)
+
+
+def _rankings(file: Path, installs: Sequence[Install]) -> Iterator[list[list[bytes]]]:
+    """Of either survey the ids in the order of a trace; those that are not there are left out."""
+    content = file.read_bytes()
+    there = [[one[side] for one in installs if one[side] in content] for side in (0, 1)]
+    for trace, backwards in product(TRACES, (False, True)):
+        yield [
+            # Equal traces say nothing: ids themselves are as good as random.
+            sorted(
+                ids, key=lambda each: (trace(content, each), each), reverse=backwards
+            )  # sorted at once
+            for ids in there
+        ]
+
+
+def _links(ranks: list[list[bytes]], installs: Sequence[Install]) -> int:
+    true = dict(installs)
+    return sum(true[one] == other for one, other in zip(*ranks, strict=False))
+
+
+# What is attacked
+
+
+def crowd(seed: int, number: int = INSTALLS) -> list[Install]:
+    chance = random.Random(seed)
+    return [(chance.randbytes(16), chance.randbytes(16)) for _ in range(number)]
+
+
+def upload(asked: PublishedSurvey, identifier: bytes) -> Upload:
+    return Upload(asked, DECEMBER, identifier, 1, bytes([identifier[0] % 2]))
+
+
+def copied(data: Path, target: Path) -> Path:
+    return Path(shutil.copytree(data, target))
+
+
+class Watched(SqliteStore):
+    """Copied whenever the order was forgotten, if that is wanted."""
+
+    copies: list[Path]
+    wanted: set[int]
+    turns = 0
+
+    def forget_order(self) -> bool:
+        done = super().forget_order()
+        self.turns += 1
+        if self.turns in self.wanted:
+            self.copies.append(copied(self.data, self.data.with_name(f"copy-{self.turns}")))
+        return done
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Watched]:
+    with Watched.create(tmp_path / "data") as made:
+        made.copies, made.wanted = [], set(range(9, 2 * INSTALLS, 2 * INSTALLS // COPIES))
+        yield made
+
+
+def sent_one_by_one(store: SqliteStore, installs: Sequence[Install]) -> None:
+    """Each report alone in its group, through the real writer: the worst that can happen."""
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    writer = Writer(store, Catalogue(store))
+    writer.start()
+    for install in installs:
+        for asked, identifier in zip(surveys, install, strict=True):
+            assert writer.write([upload(asked, identifier)]) == ["accepted"]
+    writer.stop()
+
+
+@pytest.mark.parametrize("number", [30, INSTALLS])  # of one bucket, and of several
+def test_no_copy_of_the_folder_links_two_surveys(
+    store: Watched, tmp_path: Path, number: int
+) -> None:
+    installs = crowd(number, number)
+    sent_one_by_one(store, installs)
+    back_up(store.data, tmp_path / "backup")
+    assert len(store.copies) >= 3
+    for copy in (*store.copies, store.data, tmp_path / "backup"):
+        assert most_links(copy, installs) < TOO_MANY, copy.name
+    content = (store.data / "deniable.sqlite3").read_bytes()
+    assert all(identifier in content for install in installs for identifier in install)
+
+
+OLD = """
+CREATE TABLE envelopes (number INTEGER PRIMARY KEY, survey, round, id, payload);
+CREATE UNIQUE INDEX envelope_once ON envelopes (survey, round, id);
+"""
+BY_KEY = """
+CREATE TABLE envelopes (number, survey, round, id, payload, PRIMARY KEY (survey, round, id))
+WITHOUT ROWID;
+"""
+
+
+@pytest.mark.parametrize(("layout", "number"), [(OLD, INSTALLS), (BY_KEY, 30)])
+def test_the_attack_finds_rows_in_the_order_of_arrival(
+    tmp_path: Path, layout: str, number: int
+) -> None:
+    """Also where only the places within a page tell it."""
+    installs, data = crowd(2, number), tmp_path / "data"
+    data.mkdir()
+    with closing(sqlite3.connect(data / "deniable.sqlite3", isolation_level=None)) as connection:
+        connection.executescript(layout)
+        insert = "INSERT INTO envelopes VALUES (NULL, ?, 683, ?, x'00')"
+        for install in installs:
+            for side in (0, 1):
+                connection.execute(insert, (side, install[side]))
+    assert most_links(data, installs) >= TOO_MANY
+
+
+def test_a_migration_leaves_nothing_of_the_old_order(tmp_path: Path) -> None:
+    """A folder of version 1 with numbered envelopes: after it each id is there once."""
+    installs, data = crowd(7), tmp_path / "data"
+    data.mkdir()
+    with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
+        insert = "INSERT INTO envelopes (survey, round, id, count, payload) VALUES (1, ?, ?, 1, ?)"
+        for install in installs:
+            for side in (0, 1):
+                with connection:
+                    connection.execute(insert, (DECEMBER + side, install[side], b"\0"))
+    assert most_links(data, installs) >= TOO_MANY
+    assert migrate(data)
+    assert most_links(data, installs) < TOO_MANY
+    content = b"".join(file.read_bytes() for file in data.iterdir())
+    assert all(content.count(identifier) == 1 for install in installs for identifier in install)
+
+
+def test_the_attack_finds_the_order_of_commits_in_a_log(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqliteStore, "forget_order", lambda _: True)
+    installs = crowd(3)
+    sent_one_by_one(store, installs)
+    assert max(most_links(copy, installs) for copy in (*store.copies, store.data)) >= TOO_MANY
+
+
+def test_a_log_holds_one_group_at_most(store: Watched) -> None:
+    """A copy at the worst moment, between a group's commit and what follows it at once."""
+    sent_one_by_one(store, crowd(4, 40))
+    asked = Catalogue(store).surveys()[0]
+    for group in (crowd(5, 20), crowd(6, 20)):
+        with store.transaction() as transaction:
+            transaction.insert([upload(asked, one) for one, _ in group])
+        before = copied(store.data, store.data.with_name(f"before-{store.turns}"))
+        assert (before / "deniable.sqlite3-wal").stat().st_size > 0
+        assert not any(one in (before / "deniable.sqlite3").read_bytes() for one, _ in group)
+        assert store.forget_order()
+        assert (store.data / "deniable.sqlite3-wal").stat().st_size == 0
+
+
+def test_a_reader_delays_forgetting_and_is_not_waited_for(store: Watched) -> None:
+    asked = published(store, survey())
+    with closing(sqlite3.connect(store.data / "deniable.sqlite3")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM envelopes").fetchone()
+        with store.transaction() as transaction:
+            transaction.insert([upload(asked, bytes(16))])
+        assert not store.forget_order()
+    assert store.forget_order()
+
+
+# Bytes that depend on nothing but what they hold
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_stored_depends_on_what_came_and_not_on_how(tmp_path: Path, seed: int) -> None:
+    """Two servers that get the same in other orders and groups make the same backup, to the byte.
+
+    400 envelopes, most of one report and a few that are larger than a bucket.
+    """
+    chance = random.Random(seed)
+    ids = [chance.randbytes(16) for _ in range(400)]
+    backups = []
+    for name in ("one", "other"):
+        with SqliteStore.create(tmp_path / name) as store:
+            asked = published(store, survey())
+            uploads = [
+                Upload(asked, DECEMBER, each, size, bytes(size))
+                for each in ids
+                for size in (1 if each[0] > 8 else 1_000 + each[1],)
+            ]
+            chance.shuffle(uploads)
+            while uploads:
+                group = [uploads.pop() for _ in range(min(len(uploads), chance.randint(1, 90)))]
+                with store.transaction() as transaction:
+                    assert len(transaction.insert(group)) == len(group)
+                    assert transaction.insert(group[:3]) == set()
+        back_up(tmp_path / name, tmp_path / f"{name}.backup")
+        backups.append((tmp_path / f"{name}.backup").read_bytes())
+    assert backups[0] == backups[1]
+
+
+def test_a_bucket_gives_back_what_it_was_given() -> None:
+    chance = random.Random(4)
+    kept = sorted(
+        bucket.Kept(chance.randbytes(16), count, chance.randbytes(size))
+        for count, size in [(1, 0), (1, 1), (65_536, 65_536), (2, 900), (1, 3)]
+    )
+    assert bucket.unpack(bucket.pack(kept)) == kept
+    assert bucket.rows(bucket.pack(kept)) == 5
+    assert len(bucket.pack(kept[:0])) == bucket.SIZE
+
+
+def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
+    """Ids that differ in nothing but their last bits, and one apart: no empty buckets between."""
+    ids = [number.to_bytes(16, "big") for number in (*range(1_000), 2**127)]
+    asked = published(store, survey())
+    for start in (7, 0):
+        with store.transaction() as transaction:
+            new = transaction.insert([upload(asked, each) for each in ids[start::3]])
+            assert len(new) == len(ids[start::3])
+    stored = [each for _, rows in buckets(store) for each in bucket.unpack(rows)]
+    assert [each.id for each in stored] == sorted({*ids[7::3], *ids[0::3]})
+    assert len(buckets(store)) < 2 * len(stored) * 23 / bucket.SIZE + 2
+
+
+def buckets(store: SqliteStore) -> list[tuple[bytes, bytes]]:
+    with closing(sqlite3.connect(store.data / "deniable.sqlite3")) as connection:
+        return connection.execute("SELECT place, rows FROM envelopes ORDER BY place").fetchall()
