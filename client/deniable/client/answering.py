@@ -111,9 +111,11 @@ class Answering:
         if not consent.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
         ledger = read_ledger(db, person)
-        if is_charged(db, person, found.id, round_):
-            detail = f"survey {survey.name!r} was already answered in round {round_}"
-            return Outcome("already-answered", detail, found.id, round_)
+        for id_ in (found.id, *found.same):
+            if is_charged(db, person, id_, round_):
+                detail = f"survey {survey.name!r} was already answered in round {round_}"
+                also = "" if id_ == found.id else f", under the id {id_}"
+                return Outcome("already-answered", detail + also, found.id, round_)
         if obstacle := ledger.obstacle(costs, total, self._policy):
             return Outcome("budget-spent", obstacle, found.id, round_)
         charges = write_charge(db, person, ledger, found.id, round_, costs, total)

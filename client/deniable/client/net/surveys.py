@@ -37,6 +37,7 @@ class Found:
 
     id: str
     survey: Survey
+    same: tuple[str, ...] = ()  # ids of others of this name that ask the same
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ class Surveys:
             fitting or answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position)
         )
         if fitting:
-            return Found(entry.id, survey)
+            others = [(e.id, s) for e, s in sound if e.id != entry.id]
+            same = tuple(id_ for id_, other in others if survey.asks_the_same(other))
+            return Found(entry.id, survey, same)
         if answerable:
             return Outcome("refused", obstacle(survey) or "", entry.id)
         closed = (

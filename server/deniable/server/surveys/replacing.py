@@ -53,6 +53,12 @@ def differences(before: Survey, after: Survey) -> list[str]:
 
 def asked_again(before: PublishedSurvey, after: Survey) -> str:
     """What the people spend who have answered already."""
+    if after.asks_the_same(before.survey):
+        return (
+            f"{before.name} is published already ({before.id[:12]}), with the same questions: "
+            "whoever answered it in this round counts there, and is asked here from the next round "
+            "on"
+        )
     return (
         f"{before.name} is published already ({before.id[:12]}): whoever answered it in this round "
         f"is asked again, and spends ε {after.round_epsilon} once more"

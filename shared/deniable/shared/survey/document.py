@@ -140,6 +140,15 @@ class Survey:
         """Until when it does: the round's end and the survey's grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
+    def asks_the_same(self, other: Survey) -> bool:
+        """Whether who has answered one of the two in a round has said all that the other asks:
+        only what people read differs, or how long it is asked."""
+        mine, theirs = (
+            [question_document(each) for each in survey.questions] for survey in (self, other)
+        )
+        same_rounds = (self.period, self.asks_one) == (other.period, other.asks_one)
+        return same_rounds and mine == theirs
+
     def unasked(self, names: Collection[str]) -> str | None:
         """Why answers with these names are none to this survey; their values do not matter."""
         asked = [question.name for question in self.questions]
