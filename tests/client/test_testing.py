@@ -90,7 +90,9 @@ def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
     return {
         "accepted": good.pack(),
         "duplicate": good.pack(),
-        "several": other.pack() + good.pack() + unknown.pack(),
+        "another": other.pack(),
+        "several": made(7).pack() + good.pack(),
+        "unknown": unknown.pack(),
         "late": made(3, round_number=good.round - 1).pack(),
         "early": made(4, round_number=good.round + 1).pack(),
         "never": made(5, round_number=good.round + 1_000).pack(),

@@ -82,7 +82,7 @@ def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
     assert "WARNING" not in honest
     assert forged.index("WARNING: forged reports are in this round") < forged.index("estimate")
     client = here.client
-    client.set_cookie(COOKIE, here.token("analyst"))
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
     page = client.get(f"/surveys/{published.id}?round={FIRST_ROUND + 1}").text
     assert page.index(SAID) < page.index("<table>")
     assert SAID not in client.get(f"/surveys/{published.id}?round={FIRST_ROUND}").text

@@ -18,6 +18,7 @@ from flask import Flask, Response
 
 from deniable.server.app import create_app
 from deniable.server.http.auth import new_token
+from deniable.server.http.context import parts_of
 from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, SqliteStore
 from deniable.server.surveys.catalogue import Catalogue
@@ -67,6 +68,10 @@ class World:
         end = self.clock.now() + timedelta(**(lasts or {"days": 1}))
         self.store.add_token(token, role, self.clock.now(), end)
         return token
+
+    def session(self, token: str) -> str:
+        """The cookie of somebody who has signed in with it."""
+        return parts_of(self.app).sessions.begin(token)
 
     def bearer(self, role: str, **lasts: float) -> dict[str, str]:
         """The header with one."""

@@ -17,6 +17,8 @@ A message says what was wrong, what was got and what to do. It never carries an 
 end in logs, and an answer never leaves the device.
 """
 
+from deniable.shared.refusals import EnvelopeCode, RequestCode
+
 
 class DeniableError(Exception):
     """The base of all of them: catch this to catch everything that is ours."""
@@ -62,7 +64,7 @@ class InvalidPerson(DeniableError, ValueError):
 class InvalidEnvelope(DeniableError, ValueError):
     """Bytes or JSON that are no envelopes. `code` is for programs, the detail for people."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: EnvelopeCode | RequestCode, detail: str) -> None:
         super().__init__(detail)
         self.code, self.detail = code, detail
 

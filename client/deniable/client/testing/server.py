@@ -29,6 +29,7 @@ from deniable.shared.survey.signing import public_hex, sign
 
 Source = str | PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]
+FROM_ANYONE = 1  # envelope in a body: no client has a token
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,11 @@ class FakeServer:
             listed = [entry for _, entry in self._listed.values()]
             return Reply(200, json.dumps({"surveys": listed}).encode())
         try:
-            envelopes = parse_envelopes(body or b"")
-        except InvalidEnvelope:
-            problem = json.dumps({"type": "about:blank", "status": 400}).encode()
-            return Reply(400, problem, None, "application/problem+json")
+            envelopes = parse_envelopes(body or b"", FROM_ANYONE)
+        except InvalidEnvelope as error:
+            status = 413 if error.code == "too-many" else 400
+            problem = json.dumps({"type": "about:blank", "status": status}).encode()
+            return Reply(status, problem, None, "application/problem+json")
         return self._receipt(envelopes)
 
     def _receipt(self, envelopes: list[Envelope]) -> Reply:

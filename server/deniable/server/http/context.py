@@ -7,7 +7,10 @@ from typing import cast
 
 from flask import Flask, current_app
 
+from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.messages import HttpError
+from deniable.server.http.sessions import Sessions
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.results.watch import ForgeryWatch
@@ -26,6 +29,9 @@ class Parts:
     clock: Clock
     metrics: Metrics
     forgery: ForgeryWatch
+    sessions: Sessions
+    app_tokens: AppTokens
+    limits: Limits | None  # None: nobody is limited
 
 
 def parts() -> Parts:

@@ -10,25 +10,25 @@ import threading
 import time
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deniable.server.app import create_app
 from deniable.server.http.context import parts_of
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Writer
+from deniable.server.process.announcing import Announcement
+from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
+from deniable.server.process.settings import Settings
 from deniable.server.store import open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 WATCH_SECONDS = 0.1
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(data: Path, parent: int) -> WSGIApplication:
+def load(data: Path, settings: Settings, parent: int, announcement: Announcement) -> Front:
     """Called in the worker, after the fork: nothing is open before."""
     try:
         take_lock(data)
@@ -41,9 +41,11 @@ def load(data: Path, parent: int) -> WSGIApplication:
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
-    app = create_app(store, catalogue, writer)
+    announcement.say_when_it_answers()
+    limits = None if settings.limit is None else Limits(settings.limit)
+    app = create_app(store, catalogue, writer, limits=limits)
     parts_of(app).forgery.start()
-    return app.wsgi_app
+    return Front(app, parts_of(app), settings.proxies)
 
 
 def end_with(parent: int, writer: Writer) -> None:

@@ -14,6 +14,7 @@ COLUMNS = (
     "leverage", "note",
 )  # fmt: skip
 FORGED = "some of these reports cannot be honest"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Cell = str | int | float | None  # None is an empty one
 
 
@@ -30,7 +31,12 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
     for period in results.rounds:
         for question in results.of(period):
             for row in question.rows:
-                yield _line(results, period, question, row)
+                yield tuple(map(_plain, _line(results, period, question, row)))
+
+
+def _plain(cell: Cell) -> Cell:
+    """Options are anybody's words: a spreadsheet takes a text that begins so for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def _line(results: Results, period: Round, question: QuestionResult, row: Row) -> tuple[Cell, ...]:

@@ -112,6 +112,11 @@ class Catalogue:
         self.refresh()
         return self._contents.by_id[published.id]
 
+    @property
+    def fresh_for(self) -> float:
+        """For how many seconds nobody who looks here has to wait for the store."""
+        return self._looked + FRESH_SECONDS - self._clock.seconds()
+
     def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
         """Look again at once, because something was just changed here; `parsed` are known by id."""
         with self._lock:
