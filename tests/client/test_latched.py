@@ -75,6 +75,7 @@ def client_in(folder: Path, published: bytes, **changes: object) -> Client:
 
 def ended(client: Client) -> None:
     client._uploader.stop(PATIENCE)
+    assert client._uploader._thread is None, "what it logs would be another test's"
     client._state.close()
 
 

@@ -110,6 +110,7 @@ def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
                 script.url, policy=warm._policy, state=found, now=clock, transport=Nobody()
             )
             assert again.answer("app-health", crashed=True).status == "already-answered"
+            again._uploader.stop(PATIENCE)  # what it logs is no other test's
             again._state.close()
             told = read_summary(found)
             assert told.ledger.total == 10**9
