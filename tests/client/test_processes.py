@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,32 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     reports = {(each.survey, each.round, each.id, each.payload) for each in script.envelopes()}
     assert len({report[:2] for report in reports}) == len(reports)
     assert len(reports) <= len(record.entries)
+
+
+@pytest.mark.parametrize("kills", [pytest.param(200, marks=pytest.mark.long), 16])
+def test_a_crowd_that_is_killed_again_and_again_spends_once(
+    script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, kills: int
+) -> None:
+    """8 processes of 4 threads, each killed at some moment and started anew. Every survey is paid
+    for once, at most one report of it was ever made, and what is not killed goes on."""
+    surveys = max(kills, 40)
+    names = [f"s{number}" for number in range(surveys)]
+    for name in names:
+        script.publish(document(name, questions=bit("crashed", "0.01")))
+    client_of().answer("unheard-of")
+    options = (script.url, str(tmp_path / "state"), policy_key, "6", ",".join(names))
+    crowd = [start("crowd", *options) for _ in range(8)]
+    for number in range(kills):
+        time.sleep(random.uniform(0.02, 0.3))
+        crowd[number % 8].kill()
+        crowd[number % 8].communicate()
+        crowd[number % 8] = start("crowd", *options)
+    statuses = {status for process in crowd for _, status in result(process)}
+    assert statuses <= {"queued", "already-answered"}
+    ledger = read_summary(tmp_path / "state").ledger
+    assert (ledger.charges, ledger.total) == (surveys, surveys * 10**7)
+    reports = {(each.survey, each.id, each.payload) for each in script.envelopes()}
+    assert len({survey for survey, *_ in reports}) == len(reports) <= surveys
 
 
 FIRST_STARTS = {"queued already-answered", "already-answered already-answered"}
