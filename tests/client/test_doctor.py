@@ -45,7 +45,7 @@ def open_today(script: Script) -> Script:
 def test_a_server_that_is_well_is_told_so(open_today: Script, policy_key: str) -> None:
     code, found = doctor("--server", open_today.url, "--key", policy_key)
     assert code == 0
-    assert "1 surveys, 1 of them signed by the key that you trust" in found["list"]["says"]
+    assert "surveys listed: 1, and 1 signed by the key that you trust" in found["list"]["says"]
     assert "needs a policy of ε 1.5 a round and ε 1.5 in all" in found["survey"]["says"]
     assert doctor("--server", open_today.url)[0] == 0, "also without a key"
 

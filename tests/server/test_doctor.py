@@ -92,7 +92,7 @@ def test_a_whole_folder_is_well_also_while_it_is_served(data: Path) -> None:
         os.close(handle)
     assert doctor(data, "--repair") == (0, [])
     _, text, _ = run("--data", data)
-    assert "tallies: 2 tallies are what their envelopes say" in text
+    assert "tallies: as their envelopes say: 2" in text
 
 
 TALLY_FAULTS = {

@@ -88,7 +88,7 @@ def _surveys(reply: Reply, keys: Sequence[str]) -> Iterator[Finding]:
     policy = Policy(keys or _named(reply) or [NOBODY])
     listed = read_list(reply, policy)
     sound = [each for each in listed if each.document is not None]
-    says = f"{len(listed)} surveys, {len(sound)} of them signed by " + (
+    says = f"surveys listed: {len(listed)}, and {len(sound)} signed by " + (
         "the key that you trust" if keys else "a key that the server names"
     )
     cure = "pass the key that `deniable keys show FILE` prints" if keys else ""

@@ -76,7 +76,7 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
         yield Finding("file", damage is None, damage or "the database is whole", cure)
         surveys, unread = _surveys(data)
         yield from unread
-        yield Finding("surveys", not unread, f"{len(surveys)} are whole and signed")
+        yield Finding("surveys", not unread, f"whole and signed: {len(surveys)}")
         yield from _rounds(data, surveys, repair)
     except StoreUnusable as error:
         yield Finding("file", False, str(error), RESTORE)
@@ -130,8 +130,8 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
             else:
                 cure = REPAIR if each.verdict in CURABLE else RESTORE
                 yield Finding("round", False, f"{_named(each)}: {WORDS[each.verdict]}", cure)
-    says = f"{well['equal']} tallies are what their envelopes say"
-    more = f", {well['sealed']} are whole, and their envelopes deleted"
+    says = f"as their envelopes say: {well['equal']}"
+    more = f"; whole, with their envelopes deleted: {well['sealed']}"
     yield Finding("tallies", True, says + (more if well["sealed"] else ""))
 
 
