@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place, option
 from deniable.shared.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from deniable.server.store import Place
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder")
+    add_place(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
     )
@@ -27,29 +31,29 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
 
-    data: Path = chosen.data
+    place: Place = chosen.data
 
     def ready(url: str, token: str | None) -> None:
         if chosen.json:
             print(json.dumps({"url": url, "token": token}), flush=True)
         else:
-            print(_greeting(data, url, token), flush=True)
+            print(_greeting(place, url, token), flush=True)
 
-    serve(data, chosen.host, chosen.port, ready, trust_clock=chosen.trust_clock)
+    serve(place, chosen.host, chosen.port, ready, trust_clock=chosen.trust_clock)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
 
 
-def _greeting(data: Path, url: str, token: str | None) -> str:
+def _greeting(place: Place, url: str, token: str | None) -> str:
     if token is None:
         return (
-            f"Serving {data} at {url}\n"
+            f"Serving {place} at {url}\n"
             "Sign in with a token; to make a new one: "
-            f"deniable token create --role operator --data {data}"
+            f"deniable token create --role operator {option(place)}"
         )
     return (
-        f"Serving {data} at {url}\n"
+        f"Serving {place} at {url}\n"
         f"Open the dashboard, with the first operator's token, shown this once:\n"
         f"    {url}/?token={token}\n"
         f"Stop with Ctrl-C."

@@ -17,7 +17,7 @@ from deniable.server.process.lock import take_lock
 from deniable.server.process.port import claim_port
 from deniable.server.process.seldom import Seldom
 from deniable.server.process.worker import load
-from deniable.server.store import create_folder, create_store, migrate
+from deniable.server.store import Place, create_folder, create_store, migrate
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -47,12 +47,12 @@ LOGGING = {
     },
 }
 
-Load = Callable[[Path, int], "WSGIApplication"]
+Load = Callable[[Place, int, str], "WSGIApplication"]
 Ready = Callable[[str, "str | None"], None]  # the address, and the first start's token
 
 
 def serve(
-    data: Path,
+    place: Place,
     host: str,
     port: int,
     ready: Ready,
@@ -61,15 +61,13 @@ def serve(
     loader: Load = load,
 ) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
-    create_folder(data)
-    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
-    migrate(data)
-    os.close(lock)
+    if isinstance(place, Path):
+        _prepare(place)
     chosen, claim = claim_port(host, port)
     with claim:
-        token = first_token(data)
+        token = first_token(place)
         if trust_clock:
-            with create_store(data) as store:
+            with create_store(place) as store:
                 store.keep_day(datetime.now(UTC).date())
         announce = threading.Thread(
             target=_announce,
@@ -77,12 +75,19 @@ def serve(
             daemon=True,
         )
         announce.start()
-        server(data, host, chosen, loader)
+        server(place, host, chosen, loader)
 
 
-def first_token(data: Path) -> str | None:
+def _prepare(data: Path) -> None:
+    create_folder(data)
+    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    migrate(data)
+    os.close(lock)
+
+
+def first_token(place: Place) -> str | None:
     """Make the store if need be, and an operator's token if it has none. Leaves nothing open."""
-    with create_store(data) as store:
+    with create_store(place) as store:
         if any(token.role == "operator" for token in store.tokens()):
             return None
         token, now = new_token(), datetime.now(UTC)
@@ -90,7 +95,7 @@ def first_token(data: Path) -> str | None:
         return token
 
 
-def server(data: Path, host: str, port: int, loader: Load) -> None:
+def server(place: Place, host: str, port: int, loader: Load) -> None:
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
@@ -101,7 +106,7 @@ def server(data: Path, host: str, port: int, loader: Load) -> None:
         address=host,
         port=port,
         interface=Interfaces.WSGI,
-        workers=1,  # one writer for one SQLite file
+        workers=1,  # one writer: for several, start several servers on one PostgreSQL
         blocking_threads=BLOCKING_THREADS,
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS),
@@ -111,7 +116,8 @@ def server(data: Path, host: str, port: int, loader: Load) -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
     )
-    granian.serve(target_loader=partial(loader, data, os.getpid()), wrap_loader=False)
+    node = f"{socket.gethostname()}:{port}"
+    granian.serve(target_loader=partial(loader, place, os.getpid(), node), wrap_loader=False)
 
 
 def _announce(host: str, port: int, ready: Callable[[], None]) -> None:

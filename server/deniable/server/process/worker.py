@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from deniable.server.app import create_app
 from deniable.server.intake.writer import Writer
 from deniable.server.process.lock import take_lock
-from deniable.server.store import open_store
+from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
 
@@ -27,11 +27,12 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(data: Path, parent: int) -> WSGIApplication:
+def load(place: Place, parent: int, node: str) -> WSGIApplication:
     """Called in the worker, after the fork: nothing is open before."""
     try:
-        take_lock(data)
-        store = open_store(data)
+        if isinstance(place, Path):
+            take_lock(place)
+        store = open_store(place, node)
     except DeniableError as error:
         print(f"deniable serve: {error}", file=sys.stderr)
         raise SystemExit(2) from None
