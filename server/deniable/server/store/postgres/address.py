@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from urllib.parse import quote, urlencode
 
 from deniable.shared.errors import StoreUnusable, WrongUse
@@ -36,13 +37,12 @@ class Database:
 
     def __str__(self) -> str:
         said = {name: str(value) for name, value in self.parameters().items()}
-        host, port, user = said.get("host", ""), said.get("port", ""), said.get("user", "")
-        socket = host.startswith("/")
-        shown = "" if socket else host
-        shown += f":{port}" if port else ""
-        shown = f"{quote(user)}@{shown}" if user else shown
-        folder = f"?{urlencode({'host': host}, safe='/')}" if socket else ""
-        return f"postgresql://{shown}/{quote(said.get('dbname', ''))}{folder}"
+        hosts, ports = said.get("host", ""), said.get("port", "")
+        socket = hosts.startswith("/")
+        user = f"{quote(said['user'])}@" if said.get("user") else ""
+        folder = f"?{urlencode({'host': hosts}, safe='/')}" if socket else ""
+        shown = _places("" if socket else hosts, ports)
+        return f"postgresql://{user}{shown}/{quote(said.get('dbname', ''))}{folder}"
 
     def parameters(self) -> dict[str, object]:
         """What libpq makes of the address, and our own limits where it says none."""
@@ -66,3 +66,10 @@ class Database:
             "tcp_user_timeout": SILENCE_MILLISECONDS,
         }
         return {**ours, **said}
+
+
+def _places(hosts: str, ports: str) -> str:
+    """As they stand in an address: either may be a list."""
+    named = [f"[{host}]" if ":" in host else host for host in hosts.split(",")]
+    pairs = zip_longest(named, ports.split(","), fillvalue="")
+    return ",".join(f"{host}:{port}" if port else host for host, port in pairs)

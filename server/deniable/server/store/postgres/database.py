@@ -85,7 +85,7 @@ def transaction(engine: Engine, aim: str) -> Iterator[Connection]:
         with engine.begin() as connection:
             yield connection
     except SQLAlchemyError as error:
-        raise ours(error, aim) from error
+        raise ours(error, aim) from None  # its text may quote a row
 
 
 def engine_of(database: Database) -> Engine:

@@ -109,9 +109,9 @@ def _scour(engine: Engine) -> bool:
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
             return False
-        raise ours(error, "clean its tables") from error
+        raise ours(error, "clean its tables") from None
     except SQLAlchemyError as error:
-        raise ours(error, "clean its tables") from error
+        raise ours(error, "clean its tables") from None
 
 
 def _scoured(connection: Connection) -> bool:
