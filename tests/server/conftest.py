@@ -26,17 +26,22 @@ def cluster() -> Iterator[postgres.Cluster]:
 
 
 @pytest.fixture
-def database(cluster: postgres.Cluster, monkeypatch: pytest.MonkeyPatch) -> Database:
-    """A new one, with nothing in it, whose stores settle as often as they are asked to."""
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores settle as often as they are asked to."""
     monkeypatch.setattr(settling, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(settling, "SHARE", 0)
+
+
+@pytest.fixture
+def database(cluster: postgres.Cluster, eager: None) -> Database:
+    """A new one, with nothing in it."""
     return cluster.new_database()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
     """Where a store may be: a test with it holds for both."""
     if request.param == "sqlite":
         return tmp_path / "data"
-    database: Database = request.getfixturevalue("database")
-    return database
+    cluster: postgres.Cluster = request.getfixturevalue("cluster")
+    return cluster.new_schema()

@@ -204,6 +204,17 @@ def test_a_round_is_sealed_with_what_a_group_is_about_to_add(pair: Pair) -> None
     assert pair.other.purge(1) == 1
 
 
+def test_a_purge_does_not_wait_for_settling(pair: Pair) -> None:
+    pair.take(1, 2)
+    pair.other.seal(pair.asked.sequence, [DECEMBER])
+    with pair.one._writing("settle") as connection:
+        connection.exec_driver_sql("DELETE FROM arrivals_0")
+        purging = pair.meanwhile(partial(pair.other.purge, 1))
+        assert purging.result(PATIENCE) == 0
+        connection.rollback()
+    assert pair.other.purge(1) == 2
+
+
 def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair) -> None:
     pair.other._node = pair.one._node
     with pair.halfway(1):

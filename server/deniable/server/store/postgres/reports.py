@@ -70,13 +70,15 @@ class PostgresTransaction:
 
 
 def delete_envelopes(connection: Connection, rounds: Sequence[tuple[int, int]], most: int) -> int:
-    """Those of these rounds, at most so many; their bytes go when the rest is settled anew."""
+    """Those of these rounds, at most so many; their bytes go when the rest is settled anew. What is
+    just being settled is left for the next time."""
     gone = 0
     for sequence, number in rounds:
         for table in ENVELOPES:
             of = table.c.survey == sequence, table.c.round == number
             some = select(table.c.id).where(*of).limit(most - gone)
-            gone += connection.execute(delete(table).where(*of, table.c.id.in_(some))).rowcount
+            ids = connection.scalars(some.with_for_update(skip_locked=True)).all()
+            gone += connection.execute(delete(table).where(*of, table.c.id.in_(ids))).rowcount
     if gone:
         say(connection, PURGED, "1")
     return gone
