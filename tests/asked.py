@@ -1,7 +1,12 @@
 """A question for each mechanism, in TOML, with answers to it: for tests that go through all."""
 
+import json
+import math
 from datetime import date
+from fractions import Fraction
 
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from tests.survey_texts import bit, choice, number, survey_text
 
@@ -20,6 +25,10 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
         return bit(name, epsilon)
     if named.kind == "choice":
         return choice(OPTIONS, mechanism, name=name, epsilon=epsilon)
+    if named.given:
+        example = named(Epsilon(epsilon), named.proved_sizes[0])
+        asked = number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=example.size)
+        return f"{asked}integers = {json.dumps([str(each) for each in example.integers])}\n\n"
     grid = 5 if len(named.sizes) > 1 else None
     return number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=grid)
 
@@ -30,3 +39,9 @@ def survey(names: list[str], period: str = "month") -> str:
     return survey_text(
         "".join(asked), name="all-mechanisms", closes=date(2026, 12, 31), round=period
     )
+
+
+def position(share: str, mechanism: Mechanism) -> int:
+    """An answer of a vector, a share of the range, as whole units of 2^-64 of a step. It is rounded
+    up: no coin tells the two."""
+    return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))

@@ -1,91 +1,166 @@
-"""What a durable upload costs over HTTP, beside a request that touches no disk."""
+"""What a durable upload costs over HTTP, beside a bare Flask route that touches no disk; and what
+is left of it while others ask for health as fast as they can."""
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import urlsplit
 
 from deniable.server.store import Place
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
 from deniable.simulations.demo.running import deniable
+from tests.bench.load import Make, ask, post
 from tests.bench.measure import Measurement, compare
 from tests.server.postgres import cluster
-from tests.server.world import Server, serving
+from tests.server.world import serving
 from tests.survey_texts import ALWAYS, bit, survey_text
 
-CONNECTIONS, EACH = 16, 60
+REQUESTS, REPORTS, HEALTH = 1_600, 1_000, 64
 SURVEY = survey_text(bit(), round="once", **ALWAYS)
-
-Ask = Callable[[http.client.HTTPConnection], None]
+ALIVE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def measurements() -> Iterator[Measurement]:
-    with TemporaryDirectory() as name, cluster() as postgres:
-        folder = Path(name)
-        yield from into("SQLite", folder / "data", folder / "of-sqlite", 8)
-        yield from into("PostgreSQL", postgres.new_database(), folder / "of-postgres", 16)
+    with TemporaryDirectory() as name, bare() as other:
+        data = Path(name) / "data"
+        with served(data, Path(name)) as (port, survey, app):
+            for connections, limit in ((8, 20), (64, 8)):
+                yield beside_bare(connections, limit, port, other, upload(survey))
+            yield with_token(port, other, upload(survey, REPORTS, app))
+            yield beside_health(port, upload(survey))
+        with (
+            cluster() as postgres,
+            served(postgres.new_database(), Path(name)) as (port, survey, _),
+        ):
+            yield beside_bare(64, 8, port, other, upload(survey), " to PostgreSQL")
 
 
-def into(store: str, place: Place, folder: Path, limit: float) -> Iterator[Measurement]:
-    folder.mkdir()
-    file, key = folder / "survey.toml", str(folder / "key.pem")
+@contextmanager
+def served(place: Place, folder: Path) -> Iterator[tuple[int, str, str]]:
+    """The port, the survey and an app's token of a server with that store."""
+    file, key = folder / "survey.toml", folder / "key.pem"
     file.write_text(SURVEY)
-    deniable("keys", "new", key)
+    if not key.exists():
+        deniable("keys", "new", str(key))
     where = ("--data", str(place)) if isinstance(place, Path) else ("--store", place.url)
-    survey = deniable("survey", "publish", str(file), "--key", key, *where)["id"]
+    survey = deniable("survey", "publish", str(file), "--key", str(key), *where)["id"]
     app = deniable("token", "create", "--role", "app", *where)["token"]
     with serving(place) as server:
-        for reports in (1, 1_000):
-            yield compare(
-                f"{CONNECTIONS} connections upload durable envelopes of {reports:,} to {store}",
-                partial(load, server, upload(survey, reports, app)),
-                partial(load, server, alive),
-                unit="µs",
-                per=1e6 / (CONNECTIONS * EACH),
-                limit=limit,
-                note="a request; beside GET /healthz",
-            )
+        yield server.port, survey, app
 
 
-def load(server: Server, ask: Ask) -> None:
-    """Every connection asks as often as it is allowed, one after the other."""
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        list(pool.map(lambda _: connection(server, ask), range(CONNECTIONS)))
+def beside_bare(
+    connections: int, limit: float, port: int, other: int, make: Make, to: str = ""
+) -> Measurement:
+    each = REQUESTS // connections
+    return compare(
+        f"{connections} connections upload durable envelopes of 1{to}",
+        partial(ask, port, connections, each, make),
+        partial(ask, other, connections, each, partial(post, "/", bytes(65))),
+        unit="µs",
+        per=1e6 / REQUESTS,
+        limit=limit,
+        note="a request; beside a bare Flask route in threads",
+    )
 
 
-def connection(server: Server, ask: Ask) -> None:
-    place = urlsplit(server.url)
-    link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
-    for _ in range(EACH):
-        ask(link)
-    link.close()
+def with_token(port: int, other: int, make: Make) -> Measurement:
+    return compare(
+        f"64 connections upload durable envelopes of {REPORTS:,}",
+        partial(ask, port, 64, REQUESTS // 64, make),
+        partial(ask, other, 64, REQUESTS // 64, partial(post, "/", bytes(REPORTS))),
+        unit="µs",
+        per=1e6 / REQUESTS,
+        limit=12,
+        note=f"a request of {REPORTS:,} reports",
+    )
 
 
-def alive(link: http.client.HTTPConnection) -> None:
-    link.request("GET", "/healthz")
-    read(link)
+def beside_health(port: int, make: Make) -> Measurement:
+    def disturbed() -> None:
+        with asking_for_health(port):
+            ask(port, 16, REQUESTS // 16, make)
+
+    return compare(
+        f"16 connections upload while {HEALTH} ask for /healthz",
+        disturbed,
+        partial(ask, port, 16, REQUESTS // 16, make),
+        unit="µs",
+        per=1e6 / REQUESTS,
+        limit=1.6,
+        note="a request; beside the same without them",
+    )
 
 
-def upload(survey: str, reports: int, token: str) -> Ask:
-    size = parse_toml(SURVEY).report_size
-    headers = {"Content-Type": CONTENT_TYPE, "Authorization": f"Bearer {token}"}
+@contextmanager
+def asking_for_health(port: int) -> Iterator[None]:
+    """In a closed loop, from a thread of its own."""
+    loop = asyncio.new_event_loop()
 
-    def ask(link: http.client.HTTPConnection) -> None:
-        envelope = Envelope(survey, 0, os.urandom(16), reports, bytes(reports * size))
-        link.request("POST", "/v1/envelopes", envelope.pack(), headers)
-        read(link)
+    async def closed_loop() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            while True:
+                writer.write(ALIVE)
+                await reader.readuntil(b"}")
+        finally:
+            writer.close()
 
-    return ask
+    tasks = [loop.create_task(closed_loop()) for _ in range(HEALTH)]
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.close()
 
 
-def read(link: http.client.HTTPConnection) -> None:
-    answer = link.getresponse()
-    text = answer.read()
-    assert answer.status == 200, text
+@contextmanager
+def bare() -> Iterator[int]:
+    """The port of the bare route, in a process of its own."""
+    command = [sys.executable, "-m", "tests.bench.bare"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    port = int(server.stdout.readline())
+    try:
+        while not _answers(port):
+            pass
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+def _answers(port: int) -> bool:
+    try:
+        ask(port, 1, 1, partial(post, "/", b""))
+    except OSError:
+        return False
+    return True
+
+
+def upload(survey: str, reports: int = 1, token: str | None = None) -> Make:
+    payload = bytes(reports * parse_toml(SURVEY).report_size)
+    headers = [f"Content-Type: {CONTENT_TYPE}"]
+    headers += [f"Authorization: Bearer {token}"] if token else []
+
+    def make() -> bytes:
+        envelope = Envelope(survey, 0, os.urandom(16), reports, payload)
+        return post("/v1/envelopes", envelope.pack(), *headers)
+
+    return make

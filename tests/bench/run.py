@@ -21,7 +21,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.measure import Measurement
 
-SHORT = ("randomize", "tally", "start", "ingest", "written", "settling", "surveys", "population")
+SHORT = (
+    "randomize",
+    "timing",
+    "tally",
+    "start",
+    "answer",
+    "ingest",
+    "written",
+    "settling",
+    "surveys",
+    "population",
+    "tables",
+)
 LONG = ("coverage", "mutate", "ask_one")
 
 

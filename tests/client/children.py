@@ -17,7 +17,7 @@ from deniable.client import Client, Policy
 from deniable.client.net import fetching
 from deniable.client.state import connection
 from deniable.shared.privacy.randomness import kernel_draw
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, eventually
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 
@@ -155,6 +155,12 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
     os._exit(0)
 
 
+def rest(client: Client) -> None:
+    """No thread but this one: a fork in C amid another one's work can stop Python itself."""
+    client._uploader.stop(PATIENCE)
+    eventually(lambda: threading.active_count() == 1)
+
+
 def _fork_in_c() -> int:
     """As uWSGI forks: Python is not told."""
     fork = ctypes.PyDLL(None).fork
@@ -167,7 +173,47 @@ def _hammer(client: Client) -> None:
         client.answer("s0", crashed=True)
 
 
+def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
+    """Prints the status of the parent's answer, of two of a child that was forked in C, one before
+    and one after the parent has closed the state, and of the parent's next one. If the parent is
+    first, both of the child's come after it; a stranger is a child with a client of its own."""
+    client, (reading, writing), (told, telling) = (
+        device(url, state, key, caps),
+        os.pipe(),
+        os.pipe(),
+    )
+    statuses: list[str] = [client.answer("s0", crashed=True).status]
+    rest(client)
+    child = _fork_in_c()
+    if child == 0:
+        signal.alarm(int(2 * PATIENCE))
+        names = ["s1", "s2"]
+        if first == "stranger":
+            client = device(url, state, key, caps)
+        if first != "parent":
+            os.write(telling, client.answer(names.pop(0), crashed=True).status.encode() + b" ")
+        os.write(telling, b".")
+        os.read(reading, 1)
+        said = [client.answer(name, crashed=True).status for name in names]
+        os.write(telling, " ".join(said).encode())
+        os._exit(0)
+    os.close(telling)
+    before = os.read(told, 100)
+    client._state.close()
+    os.write(writing, b".")
+    os.waitpid(child, 0)
+    statuses += (before + os.read(told, 100)).decode().replace(".", "").split()
+    print(json.dumps([*statuses, client.answer("s3", crashed=True).status]))
+    sys.stdout.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
-    programs: dict[str, Callable[..., None]] = {"crowd": crowd, "kills": kills, "forks": forks}
+    programs: dict[str, Callable[..., None]] = {
+        "crowd": crowd,
+        "kills": kills,
+        "forks": forks,
+        "orphan": orphan,
+    }
     programs[sys.argv[1]](*sys.argv[2:])

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from deniable.client import Client, Policy
+from deniable.client import Client, Policy, forking
 from deniable.client.net import fetching
+from deniable.client.net.uploader import Uploader
 from deniable.client.state import connection
 from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, LATER, MEMORY, Clock, Script, Ticks, serving
@@ -25,6 +26,15 @@ def tmp_path() -> Iterator[Path]:
     test here pulls the plug. A killed process leaves the same files in memory as on a disk."""
     with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """No uploader outlives its test: what it logs, when its folder is gone, is no other test's."""
+    yield
+    for each in list(forking._watched):
+        if isinstance(each, Uploader):
+            each.stop(PATIENCE)
 
 
 @pytest.fixture(autouse=True)

@@ -75,10 +75,12 @@ def document(
     questions: str = QUESTIONS,
     *,
     asks_one: bool = False,
+    repeat_rounds: int = 1,
 ) -> bytes:
     head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
     ask = "ask = 1\n" if asks_one else ""
-    return render_document(parse_toml(head + ask + questions))
+    repeat = f'repeat = "latched"\nrepeat_rounds = {repeat_rounds}\n' if repeat_rounds > 1 else ""
+    return render_document(parse_toml(head + ask + repeat + questions))
 
 
 def bit(name: str, epsilon: str) -> str:
@@ -172,6 +174,22 @@ class Nobody:
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
         raise Unreachable("nobody there")
+
+
+class Listing:
+    """A server with one survey that takes no envelope; it remembers what it was asked."""
+
+    def __init__(self, published: bytes) -> None:
+        self.listed = json.dumps({"surveys": [entry(published)]}).encode()
+        self.asked: list[tuple[str, str, int]] = []
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        self.asked.append((method, path, len(body or b"")))
+        if method == "POST":
+            raise Unreachable("nobody there")
+        return Reply(200, self.listed)
 
 
 class Clock:

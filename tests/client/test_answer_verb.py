@@ -136,6 +136,25 @@ def test_wrong_use_is_one_line_that_repeats_no_answer(
     assert "unmistakable" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--yes", "minutes=unmistakable"),
+        ("--yes", "unmistakable"),
+        ("--yes", "--minutes=unmistakable"),
+        ("--yes", "-unmistakable"),
+        ("--timeout", "minutes=unmistakable"),
+    ],
+)
+def test_an_answer_that_stands_after_an_option_is_not_repeated_either(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    ran = shell("crashed=yes", *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "deniable" in ran.stderr
+    assert "unmistakable" not in ran.stderr
+
+
 def test_without_consent_nothing_is_asked_for(asked: Script, shell: Shell) -> None:
     ran = shell(*ALL)
     assert ran.returncode == 2

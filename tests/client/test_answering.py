@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from deniable.client import Client, Outcome, Policy
+from deniable.client.sent import read_summary
 from deniable.client.state.connection import DATABASE
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidPolicy
@@ -25,6 +27,7 @@ from tests.client.scripted import (
     document,
 )
 from tests.eventually import PATIENCE
+from tests.given_table import Integers, honest, one_unit_to_the_truth, planted
 
 # Statuses
 
@@ -155,6 +158,17 @@ def test_probabilities_that_do_not_match_epsilon_are_refused(
     assert "probabilities" in outcome.detail
 
 
+@pytest.mark.parametrize("change", [None, one_unit_to_the_truth])
+def test_a_table_that_stands_in_its_survey_is_proved_before_it_is_answered(
+    script: Script, client_of: MakeClient, change: Callable[[Integers], Integers] | None
+) -> None:
+    """One of 2^64 rolls moved toward the truth, signed by a trusted key: nothing is answered."""
+    script.publish(planted(change) if change else honest())
+    outcome = client_of().answer("app-health", minutes=34)
+    assert outcome.status == ("refused" if change else "queued")
+    assert ("not private" in outcome.detail) == (change is not None)
+
+
 def test_a_pin_shuts_out_other_surveys(script: Script, client_of: MakeClient) -> None:
     pinned = script.publish(document())
     script.publish(document(opens="2026-12-02"))
@@ -208,6 +222,29 @@ def test_of_two_that_open_alike_the_last_listed_is_newest(
     script.publish(document(closes="2027-01-31"))
     last = script.publish(document())
     assert client_of().answer("app-health", **ANSWERS).survey == last
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_the_same_questions_published_anew_cost_nothing_in_the_round(
+    script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, state: str
+) -> None:
+    """A corrected title is another survey, and spent the budget again."""
+    first, client = script.publish(document()), client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    script.surveys[0]["state"] = state
+    second = script.publish(document().replace(b"How is the app doing?", b"How is our app doing?"))
+    clock.now += timedelta(hours=2)
+    outcome = client.answer("app-health", **ANSWERS)
+    assert (outcome.status, outcome.survey) == ("already-answered", second)
+    assert f"under the id {first}" in outcome.detail
+    assert read_summary(tmp_path / "state").ledger.charges == 1
+    clock.now += timedelta(days=31)
+    assert client.answer("app-health", **ANSWERS).survey == second
+    script.publish(document(period="week"))
+    script.publish(document(questions=bit("crashed", "0.5")))
+    clock.now += timedelta(hours=2)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    assert client.answer("app-health", **ANSWERS).status == "queued"
 
 
 def test_without_a_server_and_without_a_list_it_is_unavailable(client_of: MakeClient) -> None:

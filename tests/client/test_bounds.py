@@ -18,6 +18,7 @@ from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.state import history, outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, ReportedSymbol
+from deniable.client.state.people import OWN
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry
@@ -26,7 +27,8 @@ TIMEOUT = signature(Client).parameters["timeout"].default
 POLICY = Policy(keys=[public_hex(KEY)])
 
 BOUNDS = {
-    "waiting envelopes": (outbox.MOST_WAITING, 500),
+    "waiting envelopes of one person": (outbox.MOST_WAITING, 500),
+    "waiting envelopes in all": (outbox.MOST_IN_ALL, 100_000),
     "entries of the history": (history.MOST_KEPT, 1_000),
     "listed surveys": (listing.MOST_LISTED, 1_000),
     "bytes of a list": (transport.MOST_LIST_BYTES, 32 * 2**20),
@@ -80,8 +82,8 @@ def test_what_the_server_said_is_not_overwritten(
 ) -> None:
     with state.transaction(create=True) as db:
         history.add(db, report(1))
-        history.settle(db, report(1).survey, 1, final, "the first word")
-        history.settle(db, report(1).survey, 1, later, "another")
+        history.settle(db, OWN, report(1).survey, 1, final, "the first word")
+        history.settle(db, OWN, report(1).survey, 1, later, "another")
         (told,) = history.entries(db)
     assert (told.delivery, told.detail) == (final, "the first word")
 
@@ -91,8 +93,8 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
     with state.transaction(create=True) as db:
         for number in (1, 2):
             history.add(db, report(number))
-        history.settle(db, report(1).survey, 1, "withdrawn")
-        history.settle(db, report(1).survey, 1, "accepted")
+        history.settle(db, OWN, report(1).survey, 1, "withdrawn")
+        history.settle(db, OWN, report(1).survey, 1, "accepted")
         assert [each.delivery for each in history.entries(db)] == ["accepted", "waiting"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, LATER, Answer, Clock, Script, Ticks, bit, document
 from tests.eventually import PATIENCE, eventually
+from tests.node import NODE
 
 
 @pytest.fixture(autouse=True)
@@ -85,9 +87,35 @@ def test_keys_go_in_their_time_though_the_environment_says_no(
     db.close()
 
 
-def test_a_no_from_the_start_leaves_no_trace(client_of: MakeClient, tmp_path: Path) -> None:
-    assert client_of(consent=False).consent(False)
+def test_a_no_from_the_start_is_remembered_and_nothing_else(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Whoever was not asked is not on disk; whoever refused is not asked at each start."""
+    assert client_of(consent=False).consented is None
     assert not (tmp_path / "state").exists()
+    assert client_of(consent=False).consent(False)
+    again = client_of(consent=False)
+    assert again.consented is False
+    assert again.answer("app-health", crashed=True).status == "no-consent"
+    assert not again.prefetch()
+    assert (read_summary(tmp_path / "state").ledger.charges, script.requests) == (0, [])
+
+
+def test_the_javascript_client_remembers_a_no_from_the_start(tmp_path: Path) -> None:
+    program = f"""
+        import {{ Client, Policy }} from "./client/javascript/src/index.js";
+        import {{ fileStorage }} from "./client/javascript/src/file-storage.js";
+        const policy = new Policy({{ keys: ["{"ab" * 32}"], questions: {{ crashed: "bit" }} }});
+        const storage = fileStorage({str(tmp_path / "state")!r});
+        const start = () => new Client("http://127.0.0.1:9", {{ policy, storage }});
+        const [asked, kept] = [await start().consented(), await start().consent(false)];
+        console.log(asked, kept, await start().consented());
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", program], cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("undefined true false\n", "")
 
 
 def test_a_withdrawal_reaches_every_process_at_once(script: Script, client_of: MakeClient) -> None:

@@ -22,7 +22,7 @@ def test_importing_the_client_loads_nothing_else_of_weight() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Client", "Policy", "Outcome", "Budget", "Description", "Summary"]
+    "name", ["Client", "Person", "Policy", "Outcome", "Budget", "Description", "Summary"]
 )
 def test_no_public_name_loads_a_heavy_library(name: str) -> None:
     modules = loaded(f"from deniable.client import {name}\nassert {name}.__name__ == {name!r}")
@@ -55,10 +55,13 @@ def test_the_public_names_are_these() -> None:
         "DeniableError",
         "Description",
         "InvalidAnswer",
+        "InvalidPerson",
         "InvalidPolicy",
         "Outcome",
+        "Person",
         "Policy",
         "Summary",
+        "state_folder",
     ]
     with pytest.raises(AttributeError, match="no attribute 'client2'"):
         deniable.client.client2  # type: ignore[attr-defined]  # noqa: B018 - the lookup is the test

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import tempfile
 from collections import Counter
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.sent import as_text, read_summary
+from deniable.client.state import Transaction, ledger
+from deniable.client.state.connection import DATABASE
 from deniable.client.state.ledger import Ledger
+from deniable.client.state.people import Identity
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import KEY, MEMORY, TODAY, Clock, Script, bit, document, entry
+from tests.eventually import PATIENCE
 
 SURVEYS = {
     "a": {"crashed": "0.1"},
@@ -140,10 +147,91 @@ def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> 
         for event in events:
             device.play(event)
         device.client.close()
-        ledger = read_summary(folder).ledger
-        assert dict(ledger.questions) == {q: 10**6 * spent for q, spent in device.spent.items()}
-        assert ledger.total == 10**6 * device.total <= CAPS["total"] * 10**6
-        assert all(spent <= CAPS["question"] * 10**6 for spent in ledger.questions.values())
+        told = read_summary(folder).ledger
+        assert dict(told.questions) == {q: 10**6 * spent for q, spent in device.spent.items()}
+        assert told.total == 10**6 * device.total <= CAPS["total"] * 10**6
+        assert all(spent <= CAPS["question"] * 10**6 for spent in told.questions.values())
+
+
+CHANGES = {
+    "changed": "UPDATE charges SET costs = '{\"crashed\": 1}' WHERE number = 2",
+    "moved to another round": "UPDATE charges SET round = 1 WHERE number = 2",
+    "lost from the middle": "DELETE FROM charges WHERE number = 2",
+    "lost from the end": "DELETE FROM charges WHERE number = 3",
+    "given to another": "UPDATE charges SET person = x'00' WHERE number = 3",
+    "repeated": "INSERT INTO charges SELECT 9, person, survey, 99, costs, seal FROM charges"
+    " WHERE number = 3",
+    "lost with its count": "DELETE FROM ledgers WHERE person = {person}",
+}
+REORDERED = ("UPDATE charges SET number = 8 WHERE number = 2",
+             "UPDATE charges SET number = 2 WHERE number = 3",
+             "UPDATE charges SET number = 3 WHERE number = 8")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ann", None])
+@pytest.mark.parametrize("change", [*CHANGES, "reordered"])
+@pytest.mark.parametrize("when", ["while it runs", "before it starts"])
+def test_a_ledger_changed_in_any_way_is_charged_no_more(
+    tmp_path: Path, name: str | None, change: str, when: str
+) -> None:
+    """Also one that this very process has read before, and that is only one of many: here another
+    person is charged last of all, so the number of all charges tells nothing."""
+    clock = Clock()
+    client = client_in(tmp_path, clock)
+    person = client if name is None else client.person(name)
+    for day in range(3):
+        clock.now = TODAY + timedelta(days=day)
+        person.consent(True)
+        assert person.answer("a", crashed=True).status == "queued"
+    client.person("bob").consent(True)
+    assert client.person("bob").answer("a", crashed=True).status == "queued"
+    with client._state.transaction() as db:
+        whose = f"x'{Identity(name).person(db).hex()}'"
+    if when == "before it starts":
+        client._uploader.stop(PATIENCE)
+        client._state.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
+        for statement in REORDERED if change == "reordered" else [CHANGES[change]]:
+            other.execute(statement.replace("{person}", whose))
+    if when == "before it starts":
+        client = client_in(tmp_path, clock)
+        person = client if name is None else client.person(name)
+    clock.now = TODAY + timedelta(days=4)
+    assert person.answer("a", crashed=True).status == "unavailable"
+    client._uploader.stop(PATIENCE)
+
+
+def client_in(folder: Path, clock: Clock) -> Client:
+    return Client(
+        "https://stats.example.org", policy=POLICY, state=folder, now=clock, transport=ListOnly()
+    )
+
+
+def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody else writes. What another process writes is read again."""
+    read, verified = list[bytes](), ledger._verified
+
+    def reading(db: Transaction, person: bytes) -> Ledger:
+        read.append(person)
+        return verified(db, person)
+
+    monkeypatch.setattr(ledger, "_verified", reading)
+    clock = Clock()
+    client, other = client_in(tmp_path, clock), client_in(tmp_path, clock)
+    client.consent(True)
+    for day in range(5):
+        clock.now = TODAY + timedelta(days=day)
+        assert client.answer("a", crashed=True).status == "queued"
+    assert len(read) == 1
+    other.consent(True)
+    clock.now = TODAY + timedelta(days=5)
+    assert client.answer("a", crashed=True).status == "queued"
+    assert len(read) == 2
+    for each in (client, other):
+        each._uploader.stop(PATIENCE)
+        each._state.close()
 
 
 def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more() -> None:

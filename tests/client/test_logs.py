@@ -27,13 +27,14 @@ from tests.client.scripted import (
     MEMORY,
     TODAY,
     Answer,
+    Listing,
     Script,
     Ticks,
     document,
     problem,
     serving,
 )
-from tests.client.test_presence import KINDS, Listing, anything
+from tests.client.test_presence import KINDS, anything
 from tests.eventually import PATIENCE, eventually
 
 

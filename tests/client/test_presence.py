@@ -3,7 +3,6 @@ values, and only names and declared kinds lead to a refusal."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -18,18 +17,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
-from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.state.connection import DATABASE
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.document import survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, KEY, MEMORY, QUESTIONS, TODAY, Script, bit, document
+from tests.client.scripted import (
+    ANSWERS,
+    KEY,
+    MEMORY,
+    QUESTIONS,
+    TODAY,
+    Listing,
+    Script,
+    bit,
+    document,
+)
 
 KINDS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
-COUNTED = ("charges", "outbox", "history", "survey_keys")
+COUNTED = ("charges", "outbox", "history", "survey_keys", "kept_reports")
 
 
 class Raising:
@@ -61,24 +68,6 @@ anything = st.one_of(
     st.sampled_from([np.bool_(True), np.float64("nan"), np.int64(3), Raising(), object()]),
     st.sampled_from(["firefox", "safari", 0, 120, 34.5, Decimal("sNaN"), Fraction(1, 3)]),
 )
-
-
-class Listing:
-    """A server with one survey that takes no envelope; it remembers what it was asked."""
-
-    def __init__(self, published: bytes) -> None:
-        entry = {"id": survey_id(published), "document": published.decode(), "state": "open"}
-        entry |= {"signature": sign(published, KEY), "key": public_hex(KEY)}
-        self.listed = json.dumps({"surveys": [entry]}).encode()
-        self.asked: list[tuple[str, str, int]] = []
-
-    def request(
-        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
-    ) -> Reply:
-        self.asked.append((method, path, len(body or b"")))
-        if method == "POST":
-            raise Unreachable("nobody there")
-        return Reply(200, self.listed)
 
 
 PUBLISHED = document()
@@ -123,11 +112,12 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """The tables, without what is random in every report: key, id, payload, and what it says."""
     with closing(sqlite3.connect(folder / DATABASE)) as db:
         tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
-    tables["survey_keys"] = [(row[0], len(row[1]), row[2]) for row in tables["survey_keys"]]
+    tables["survey_keys"] = [(*row[:2], len(row[2]), row[3]) for row in tables["survey_keys"]]
     tables["outbox"] = [
         tuple(len(value) if isinstance(value, bytes) else in_a_minute(value) for value in row)
         for row in tables["outbox"]
     ]
+    tables["kept_reports"] = [(*row[:5], len(row[5]), row[6]) for row in tables["kept_reports"]]
     tables["history"] = [
         tuple(value for value in row if not (isinstance(value, str) and value.startswith("[{")))
         for row in tables["history"]
@@ -141,7 +131,7 @@ def in_a_minute(value: object) -> object:
 
 
 def kept_envelope(kept: dict[str, list[tuple[object, ...]]]) -> range:
-    ((*_, size, _until),) = [row[:5] for row in kept["outbox"]]
+    ((*_, size, _until),) = [row[:6] for row in kept["outbox"]]
     assert isinstance(size, int)
     return range(size)
 
@@ -168,6 +158,19 @@ def test_any_question_drawn_leaves_the_same_transcript_too(
     values: dict[str, object], first: int
 ) -> None:
     assert transcript(values, ONE, first) == ASKED_ONE
+
+
+LATCHED = document(repeat_rounds=3)
+KEPT = transcript(ANSWERS, LATCHED)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
+def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
+    values: dict[str, object],
+) -> None:
+    """Of the first answer; no other one is looked at (test_latched.py)."""
+    assert transcript(values, LATCHED) == KEPT
 
 
 @pytest.mark.parametrize("question", range(len(KINDS)))

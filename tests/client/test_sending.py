@@ -48,7 +48,7 @@ def test_a_server_that_never_says_yes_sees_an_id_ten_times_and_then_once_a_day(
     server, taken = server_of(queued), dict[int, list[float]]()
     for _ in range(2 * 365 * 24):
         with queued.transaction() as db:
-            one = sending.take(db, server, clock.now, 10**9)
+            one = sending.take(db, server, clock.now, 10**9, 60.0)
         if one is not None:
             taken.setdefault(one.number, []).append(clock.now.timestamp())
         clock.now += timedelta(hours=1)
@@ -119,6 +119,19 @@ def test_being_offline_uses_up_no_try(script: Script, client_of: MakeClient, que
     assert client_of(consent=False).flush(PATIENCE) == 0
 
 
+def test_a_moment_may_be_weeks_ahead(script: Script, client_of: MakeClient) -> None:
+    """Twelve that wait within a year, by a clock that stands. False alarm: a draw of 0 to the
+    clock's last digit, below 1e-12."""
+    script.always = BUSY
+    client = client_of(send_within=365 * sending.DAY)
+    for number in range(12):
+        script.publish(document(f"s{number}", questions=bit("crashed", "0.1")))
+    for number in range(12):
+        assert client.answer(f"s{number}", crashed=True).status == "queued"
+    eventually(lambda: client._uploader._due > 0, "the thread has looked")
+    assert script.posts == []
+
+
 def test_each_envelope_waits_for_a_moment_of_its_own(queued: State, clock: Clock) -> None:
     """False alarm: ten uniform draws all within six seconds, below 1e-8."""
     with queued.transaction() as db:
@@ -175,7 +188,7 @@ def test_a_clock_set_back_does_not_hold_a_report_for_years(queued: State, clock:
     server = server_of(queued)
     clock.now -= timedelta(days=400)
     with queued.transaction() as db:
-        assert sending.take(db, server, clock.now, 0) is not None
+        assert sending.take(db, server, clock.now, 0, 60.0) is not None
 
 
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])

@@ -19,6 +19,7 @@ from deniable.client.sent import read_summary
 from deniable.client.state import schema
 from deniable.client.state.connection import DATABASE, MARKER, State
 from deniable.client.state.marker import Marker
+from deniable.client.state.people import KEY_BYTES
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
@@ -89,7 +90,7 @@ def test_a_marker_that_lost_charges_is_made_up(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("synchronous", 2), ("journal_mode", "truncate"), ("fullfsync", 1), ("secure_delete", 1)],
+    [("synchronous", 2), ("journal_mode", "wal"), ("fullfsync", 1), ("secure_delete", 1)],
 )
 def test_every_connection_waits_for_the_disk_and_overwrites(
     used: Path, name: str, value: object
@@ -213,7 +214,9 @@ def test_a_database_older_than_its_charges_means_no_report(
     client_of: MakeClient, clock: Clock, used: Path
 ) -> None:
     old = (used / DATABASE).read_bytes()
-    assert answer(client_of) == "queued"
+    client = client_of(consent=False, policy=POLICY)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    client.close()
     (used / DATABASE).write_bytes(old)
     clock.now += timedelta(days=1)
     assert answer(client_of) == "unavailable"
@@ -229,9 +232,12 @@ def test_a_database_older_than_its_charges_means_no_report(
         "UPDATE charges SET costs = 'x'",
         "DELETE FROM charges",
         "DROP TABLE charges",
+        "UPDATE ledgers SET charges = 2",
+        "UPDATE ledgers SET seal = ''",
+        "DELETE FROM ledgers",
         "UPDATE survey_keys SET key = 'x'",
         "UPDATE survey_keys SET key = x'00'",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 5",
         "PRAGMA application_id = 1",
     ],
 )
@@ -243,7 +249,7 @@ def test_a_ledger_changed_from_outside_means_no_report(
 
 
 def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> None:
-    change_database(used, "PRAGMA user_version = 3")
+    change_database(used, "PRAGMA user_version = 5")
     outcome = client_of(policy=POLICY).answer("app-health", crashed=True)
     assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
 
@@ -265,15 +271,28 @@ def test_a_state_that_an_earlier_release_left_goes_on(
     assert told.ledger.total == 3_250_000_000
 
 
-@pytest.mark.parametrize("step", range(len(schema.FROM_1_TO_2) + 1))
+STEPS = (
+    *((1, "FROM_1_TO_2", step) for step in range(len(schema.FROM_1_TO_2) + 1)),
+    *((v, "FROM_2_TO_3", step) for v in (1, 2) for step in range(len(schema.FROM_2_TO_3) + 1)),
+    *((v, "FROM_3_TO_4", n) for v in (1, 2, 3) for n in range(len(schema.FROM_3_TO_4) + 1)),
+)
+
+
+@pytest.mark.parametrize(("version", "migration", "step"), STEPS)
 def test_a_migration_is_done_wholly_or_not_at_all(
-    client_of: MakeClient, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+    client_of: MakeClient,
+    tmp_path: Path,
+    version: int,
+    migration: str,
+    step: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Cut short at any step, the old state is as it was, and the next start migrates it."""
     folder, _ = left_by_version_1(tmp_path)
+    make_version(version, folder)
     before = dump(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "FROM_1_TO_2", (*schema.FROM_1_TO_2[:step], "no SQL"))
+        patch.setattr(schema, migration, (*getattr(schema, migration)[:step], "no SQL"))
         assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
     assert dump(folder) == before
     told = read_summary(folder)
@@ -295,6 +314,42 @@ def left_by_version_1(tmp_path: Path) -> tuple[Path, list[bytes]]:
     return folder, waiting
 
 
+def make_version(version: int, folder: Path) -> None:
+    """Of a state of version 1, as the releases with those schemas did."""
+    db = sqlite3.connect(folder / DATABASE)
+    with db:
+        for statement in schema.FROM_1_TO_2 if version > 1 else ():
+            db.execute(statement)
+        for statement in schema.FROM_2_TO_3 if version > 2 else ():
+            db.execute(statement)
+        if version > 2:
+            db.execute("INSERT INTO people_key VALUES (?)", (os.urandom(KEY_BYTES),))
+    db.close()
+
+
+@pytest.mark.parametrize("change", ["costs = '{}'", "seal = 'x'", "number = 7"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_ledger_that_was_changed_before_its_migration_means_no_report(
+    client_of: MakeClient, tmp_path: Path, clock: Clock, change: str, number: int
+) -> None:
+    folder, _ = left_by_version_1(tmp_path)
+    make_version(2, folder)
+    change_database(folder, f"UPDATE charges SET {change} WHERE number = {number}")
+    clock.now += timedelta(days=1)
+    assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
+
+
+def test_a_migrated_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
+    folder, _ = left_by_version_1(tmp_path)
+    change_database(folder, "DELETE FROM outbox")
+    with State(folder).transaction() as db:
+        db.execute(
+            "INSERT INTO outbox (person, survey, round, envelope, until)"
+            " VALUES (x'', 's', 1, x'00', 1)"
+        )
+        assert db.execute("SELECT number FROM outbox").fetchall() == [(4,)]
+
+
 def dump(folder: Path) -> list[str]:
     db = sqlite3.connect(folder / DATABASE)
     try:
@@ -304,9 +359,13 @@ def dump(folder: Path) -> list[str]:
 
 
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """With their columns, and the indexes."""
     db = sqlite3.connect(folder / DATABASE)
     try:
-        return {t: db.execute(f"PRAGMA table_info({t})").fetchall() for t in rows_by_table(folder)}
+        named = "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
+        columns = {t: db.execute(f"PRAGMA table_info({t})") for t in rows_by_table(folder)}
+        found = {**columns, "indexes": db.execute(named)}
+        return {name: rows.fetchall() for name, rows in found.items()}
     finally:
         db.close()
 
@@ -318,15 +377,17 @@ def test_every_table_is_emptied_or_says_why_it_is_kept(
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
+    script.publish(document("latched", questions=bit("crashed", "0.5"), repeat_rounds=2))
     client = client_of(policy=POLICY)
-    assert client.answer("app-health", crashed=True).status == "queued"
+    for name in ("app-health", "latched"):
+        assert client.answer(name, crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
     before = rows_by_table(tmp_path / "state")
     assert set(before) == {table.name for table in schema.TABLES}
     assert all(before.values()), "the test fills every table"
     assert client.forget()
     kept = {table.name for table in schema.TABLES if table.kept}
-    assert kept == {"charges"}
+    assert kept == {"charges", "ledgers", "people_key"}
     assert rows_by_table(tmp_path / "state") == {
         name: rows if name in kept else 0 for name, rows in before.items()
     }
@@ -346,7 +407,8 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         (used / DATABASE).write_bytes(damaged)
         (used / MARKER).write_bytes(marker)
-        Path(f"{used / DATABASE}-journal").unlink(missing_ok=True)
+        for beside in ("-journal", "-wal", "-shm"):
+            Path(f"{used / DATABASE}{beside}").unlink(missing_ok=True)
         client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())
         status = client.answer("app-health", crashed=True).status
         assert status in STATUSES - {"queued"}

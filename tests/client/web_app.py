@@ -10,6 +10,7 @@ from typing import Any
 from deniable.client import Client, Policy
 from deniable.client.net import fetching
 from deniable.client.state import connection
+from tests.client.children import rest
 from tests.eventually import PATIENCE
 
 fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
@@ -21,6 +22,8 @@ client = Client(
 )
 client.consent(True)
 client.answer("before-the-fork", crashed=True)  # its uploader is at work when the workers are made
+if "AT_REST" in os.environ:
+    rest(client)
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.conformance.claims import check, no, published, same
 from tests.conformance.device import Stage
 
@@ -48,8 +50,7 @@ epsilon = "0.1"
 @check
 def what_hardly_lies_tells_the_truth(stage: Stage) -> None:
     """At ε 20 a lie has a probability of at most 1e-8: this fails by chance once in 1e6 runs."""
-    questions = QUESTIONS_WITH_OTHER.replace('"0.1"', '"20"').replace("grid = 64", "grid = 1")
-    published(stage, questions=questions, period="day")
+    published(stage, questions=HARDLY_LYING, period="day")
     stage.policy |= {"max_epsilon": "480", "max_epsilon_per_round": "60"}
     stage.start()
     for _ in range(8):
@@ -58,6 +59,37 @@ def what_hardly_lies_tells_the_truth(stage: Stage) -> None:
         same("answering", stage.answer(**answers), "queued")
     stage.flush()
     same("symbols", {sent.payload.hex() for sent in stage.script.envelopes()}, {"010102"})
+
+
+OPTIONS = ", ".join(f'"option {number}"' for number in range(300))
+HARDLY_LYING = QUESTIONS_WITH_OTHER.replace('"0.1"', '"20"').replace("grid = 64", "grid = 1")
+PADDED = (
+    HARDLY_LYING.replace('"firefox", "chrome"', OPTIONS) + 'mechanism = "k-randomized-response"'
+)
+
+
+@check
+def one_question_is_drawn_whatever_is_answered(stage: Stage) -> None:
+    """The bit's answer never fits. By chance one of the three questions is not drawn in 54 rounds
+    with probability below 1e-9, and more than four of them hold a lie with one below 1e-20."""
+    published(stage, questions=PADDED, period="day", asks_one=True)
+    stage.policy |= {"max_epsilon": "1080", "max_epsilon_per_round": "20"}
+    stage.start()
+    for _ in range(ENOUGH_ROUNDS):
+        stage.later(days=1)
+        answers = {"crashed": None, "minutes": 1e300, "browser": "opera"}
+        same("answering", stage.answer(**answers), "queued")
+    stage.flush()
+    sent = [each.payload for each in stage.script.envelopes()]
+    same("bytes of each report", {len(each) for each in sent}, {1 + 2})
+    same("questions", {each[0] for each in sent}, {0, 1, 2})
+    told = Counter("that" if each in TRUE_PAYLOADS else each.hex() for each in sent)
+    no("reports of something else", told if told["that"] < ENOUGH_ROUNDS - 4 else None)
+
+
+ENOUGH_ROUNDS = 54
+# The question's number, its symbol, and zeros: of option 300 the symbol has two bytes
+TRUE_PAYLOADS = [bytes.fromhex(each) for each in ("000000", "000100", "010100", "022c01")]
 
 
 @check

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ from deniable.client.state import outbox, sending, surveys
 from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope
 from deniable.shared.errors import StoreUnusable
+from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, signing
-from deniable.shared.survey.document import Survey
+from deniable.shared.survey.document import Report, Survey
 from tests.conformance.python_client import Adapter, Message, serve
 
 FAULTS: dict[str, Callable[[], Adapter | None]] = {}
@@ -116,6 +119,50 @@ def takes_a_key_twice() -> None:
     put(document, "_no_repeats", dict)
 
 
+TABLE = "a_table_is_proved_before_it_is_believed"
+
+
+@fault(TABLE)
+def believes_that_rows_are_whole() -> None:
+    put(OptimalTable, "is_whole", lambda _: True)
+
+
+@fault(TABLE)
+def believes_that_a_table_is_private() -> None:
+    put(OptimalTable, "is_private", lambda _: True)
+
+
+@fault(TABLE)
+def compares_ratios_as_floats() -> None:
+    def is_private(table: OptimalTable) -> bool:
+        larger, smaller = table.worst_ratio()
+        return larger / smaller <= math.exp(float(table.epsilon))
+
+    put(OptimalTable, "is_private", is_private)
+
+
+@fault(TABLE)
+def believes_that_values_ascend() -> None:
+    put(optimal_table, "sorted", list)
+
+
+@fault(TABLE)
+def believes_that_a_table_is_unbiased() -> None:
+    put(OptimalTable, "_biases", lambda _: [])
+
+
+@fault(TABLE)
+def reads_integers_in_any_way() -> None:
+    def parsed(text: bytes) -> Survey:
+        table = json.loads(text)
+        for question in table["question"]:
+            with suppress(KeyError, ValueError):
+                question["integers"] = [str(int(each)) for each in question["integers"]]
+        return document._parse(table)
+
+    put(document, "parse_document", parsed)
+
+
 @fault("a_survey_is_looked_up_by_name_id_and_day")
 def answers_on_any_day() -> None:
     put(Survey, "is_open", lambda *_: True)
@@ -158,6 +205,22 @@ def caps_nothing() -> None:
 @fault("a_question_has_a_budget_over_all_surveys")
 def caps_no_question() -> None:
     put(Policy, "question_cap", None)
+
+
+@fault("where_one_question_is_asked_the_largest_is_the_whole")
+def charges_the_sum() -> None:
+    put(Survey, "round_billionths", property(lambda survey: sum(survey.costs.values())))
+
+
+@fault("where_one_question_is_asked_every_name_is_charged")
+def charges_one_name() -> None:
+    costs = vars(Survey)["costs"].func
+
+    def first(survey: Survey) -> dict[str, int]:
+        every = costs(survey)
+        return dict([*every.items()][: 1 if survey.asks_one else None])
+
+    put(Survey, "costs", property(first))
 
 
 class Scratch(Adapter):
@@ -252,7 +315,8 @@ def changes_the_id_of_a_retry() -> None:
 
 @fault("tries_are_few")
 def never_gives_up() -> None:
-    put(sending, "_NOW", sending._NOW.replace(f"tries < {sending.MOST_TRIES}", "tries < 1000"))
+    few = f"tries < {sending.MOST_TRIES}"
+    put(sending, "_CANDIDATES", sending._CANDIDATES.replace(few, "tries < 1000"))
     put(sending, "MOST_TRIES", 1000)
 
 
@@ -324,6 +388,40 @@ def draws_ones_only() -> Adapter:
     return Ones()
 
 
+ONE = "one_question_is_drawn_whatever_is_answered"
+
+
+@fault(ONE)
+def always_asks_the_first() -> None:
+    report = Survey.report
+
+    def first(survey: Survey, answers: Any, draw: Any) -> Report:
+        draws = [0] if survey.asks_one else []
+        return report(survey, answers, lambda bits: draws.pop() if draws else draw(bits))
+
+    put(Survey, "report", first)
+
+
+@fault(ONE)
+def asks_what_was_answered() -> None:
+    report = Survey.report
+
+    def fitting(survey: Survey, answers: Any, draw: Any) -> Report:
+        while True:
+            made = report(survey, answers, draw)
+            pairs = zip(survey.questions, made.symbols, strict=True)
+            if any(symbol is not None and each.name not in made.unfit for each, symbol in pairs):
+                return made
+
+    put(Survey, "report", fitting)
+
+
+@fault(ONE)
+def reports_another_question_s_symbol() -> None:
+    encode = envelope.encode_report
+    put(envelope, "encode_report", lambda *of: bytes([(encode(*of)[0] + 1) % 3]) + encode(*of)[1:])
+
+
 @fault("answers_reach_no_disk_and_no_log")
 def writes_a_log() -> Adapter:
     class Logging(Adapter):
@@ -344,6 +442,16 @@ def reads_draws_from_the_other_end() -> Adapter:
             return super().randomize(answer, bytes.fromhex(draw)[::-1].hex(), **which)
 
     return Reversed()
+
+
+@fault("the_same_random_bytes_draw_the_same_question")
+def draws_a_remainder() -> Adapter:
+    class Remainder(Adapter):
+        def question(self, document: str, draw: str) -> Message:
+            number = int.from_bytes(bytes.fromhex(draw), "little")
+            return {"question": number % len(json.loads(document)["question"])}
+
+    return Remainder()
 
 
 @fault("integers_are_those_of_the_vectors")

@@ -6,13 +6,14 @@ import { envelopeId } from "../../client/javascript/src/envelope.js";
 import { fileStorage } from "../../client/javascript/src/file-storage.js";
 import { Client, Policy } from "../../client/javascript/src/index.js";
 import { MECHANISMS } from "../../client/javascript/src/mechanisms.js";
-import { billionths, hex, unhex } from "../../client/javascript/src/survey.js";
+import { billionths, hex, parseSurvey, unhex, wholeNumbers } from "../../client/javascript/src/survey.js";
 
 const PATIENT = 60;
 let client, clock;
 
 const view = (bytes) => new DataView(bytes.buffer);
-const mechanism = ({ mechanism, epsilon, size }) => MECHANISMS[mechanism].make(billionths(epsilon), size);
+const mechanism = ({ mechanism, epsilon, size, integers = [] }) =>
+  MECHANISMS[mechanism].make(billionths(epsilon), size, wholeNumbers(integers));
 
 const OPERATIONS = {
   init({ server, state, policy, now, send_within }) {
@@ -48,6 +49,11 @@ const OPERATIONS = {
     return { payload: hex(payload) };
   },
   integers: (vector) => ({ integers: mechanism(vector).integers.map(String) }),
+  question({ document, draw }) {
+    const drawn = [unhex(draw)];
+    const { payloads } = parseSurvey(document).report([], (count) => view(drawn.pop() ?? new Uint8Array(count)));
+    return { question: payloads[0][0] };
+  },
   envelope_id: async ({ key, survey, round }) => ({ id: hex(await envelopeId(unhex(key), survey, round)) }),
 };
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from tests.client.scripted import (
     ANSWERS,
     Answer,
+    bit,
 )
 from tests.conformance.claims import check, no, one_bit, published, queued, same
 from tests.conformance.device import Stage
@@ -61,6 +62,50 @@ def a_question_has_a_budget_over_all_surveys(stage: Stage) -> None:
     stage.start()
     same("the first", stage.answer("one", crashed=True), "queued")
     same("asked again", stage.answer("same-again", crashed=True), "budget-spent")
+
+
+@check
+def where_one_question_is_asked_the_largest_is_the_whole(stage: Stage) -> None:
+    """Six rounds of ε 0.1, 0.2 or 0.3 are 1.8, whatever is drawn."""
+    asks_one(stage, "0.1", "0.2", "0.3")
+    one_bit(stage, "more", epsilon="0.200000001", name="other")
+    one_bit(stage, "rest", epsilon="0.2", name="other")
+    stage.policy |= {"max_epsilon_per_round": "0.3", "max_epsilon": "2"}
+    six_rounds(stage)
+    stage.later(days=1)
+    same("a seventh round", stage.answer("any", **THREE), "budget-spent")
+    same("over what is left", stage.answer("more", other=True), "budget-spent")
+    same("all that is left", stage.answer("rest", other=True), "queued")
+
+
+@check
+def where_one_question_is_asked_every_name_is_charged(stage: Stage) -> None:
+    """Whichever was drawn: else the draw would decide whether there is a next report."""
+    asks_one(stage, "0.1", "0.1", "0.1")
+    for name in [*THREE, "other"]:
+        one_bit(stage, name, epsilon="0.1", name=name)
+    stage.policy |= {"max_epsilon_per_question": "0.6"}
+    six_rounds(stage)
+    for name in THREE:
+        same(f"{name} once more", stage.answer(name, **{name: True}), "budget-spent")
+    same("another", stage.answer("other", other=True), "queued")
+
+
+THREE = {"one": True, "two": False, "three": None}
+
+
+def asks_one(stage: Stage, *epsilons: str) -> None:
+    questions = "".join(bit(name, each) for name, each in zip(THREE, epsilons, strict=True))
+    published(stage, name="any", questions=questions, period="day", asks_one=True)
+    stage.policy |= {"questions": dict.fromkeys([*THREE, "other"], "bit")}
+
+
+def six_rounds(stage: Stage) -> None:
+    stage.start()
+    for _ in range(6):
+        stage.later(days=1)
+        same("a round", stage.answer("any", **THREE), "queued")
+    stage.restart()
 
 
 @check

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain, repeat
 from typing import Any
 
 from deniable.client import Client, Policy
@@ -14,7 +16,9 @@ from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.privacy.mechanisms import TABLES, mechanisms
+from deniable.shared.survey.document import parse_document
+from tests.asked import position
 from tests.eventually import PATIENCE
 
 Message = dict[str, Any]  # JSON
@@ -67,18 +71,28 @@ class Adapter:
             assert bits == 8 * len(random)
             return int.from_bytes(random, "little")
 
-        given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+        given = answer if isinstance(answer, int) else position(answer, made)
         symbol = made.randomize(given, drawn)
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 
     def integers(self, **which: Any) -> Message:
         return {"integers": [str(each) for each in _mechanism(**which).integers]}
 
+    def question(self, document: str, draw: str) -> Message:
+        survey = parse_document(document.encode())
+        draws = chain([int.from_bytes(bytes.fromhex(draw), "little")], repeat(0))
+        report = survey.report(dict.fromkeys(survey.costs), lambda _: next(draws))
+        (asked,) = (n for n, symbol in enumerate(report.symbols) if symbol is not None)
+        return {"question": asked}
+
     def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
         return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}
 
 
-def _mechanism(mechanism: str, epsilon: str, size: int) -> Mechanism:
+def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] = ()) -> Mechanism:
+    if integers:
+        (table,) = (each for each in TABLES if each.name == mechanism)
+        return table.read(Epsilon(epsilon), size, [int(text) for text in integers])
     return mechanisms()[mechanism](Epsilon(epsilon), size)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace
+from deniable.shared.privacy.thresholds import ONE
 from tests.client.scripted import (
     ANSWERS,
     OTHER_KEY,
@@ -16,20 +17,33 @@ from tests.client.scripted import (
 )
 from tests.conformance.claims import check, published, queued, same
 from tests.conformance.device import Broken, Stage
+from tests.conformance.vectors import read
+from tests.given_table import EACH
+
+Fields = dict[str, Any]  # of a question, as JSON
 
 
-def refused(stage: Stage, *entries: dict[str, str]) -> None:
-    """All in one list, before one that is sound."""
-    sound = entry(document(name="sound"))
-    stage.script.surveys = [*entries, sound]
+def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ()) -> None:
+    """All in one list, before those that are sound."""
+    last = [entry(text) for text in sound or [document(name="sound")]]
+    stage.script.surveys = [*entries, *last]
     stage.start()
     for each in entries:
-        status = stage.answer(each["id"], **ANSWERS)
+        status = stage.answer(each["id"], **fitting(each["document"]))
         if status not in ("refused", "no-survey"):
             raise Broken(f"this survey was {status}: {each}")
-    same("the sound survey beside them", stage.answer("sound", **ANSWERS), "queued")
+    for each in last:
+        name = json.loads(each["document"])["survey"]["name"]
+        status = stage.answer(name, **fitting(each["document"]))
+        same(f"the survey {name!r} beside them", status, "queued")
     stage.flush()
-    same("reports", {each.survey for each in stage.script.envelopes()}, {sound["id"]})
+    sent = {each.survey for each in stage.script.envelopes()}
+    same("reports", sent, {each["id"] for each in last})
+
+
+def fitting(text: str) -> dict[str, object]:
+    """Answers to what a document asks, so that it is not refused for lack of them."""
+    return {name: value for name, value in ANSWERS.items() if f'"{name}"' in text}
 
 
 @check
@@ -67,6 +81,9 @@ def bad_documents() -> list[str]:
         change(copy)
         return json.dumps(copy)
 
+    def asks(ask: object) -> str:
+        return changed(lambda t: t["survey"].update(ask=ask))
+
     first = int(table["question"][0]["integers"][0])
     return [
         changed(lambda t: t["question"][0]["integers"].__setitem__(0, str(first + 1))),
@@ -84,11 +101,58 @@ def bad_documents() -> list[str]:
         changed(lambda t: t["survey"].update(opens="2026-12-1")),
         changed(lambda t: t["survey"].update(grace_days=1.5)),
         changed(lambda t: t["survey"].pop("owner")),
+        *map(asks, (0, 2, True, "1")),
+        changed(lambda t: (t["survey"].update(ask=1), t.update(question=t["question"][:1]))),
         changed(lambda t: t.update(deniable=2)),
         good.replace('"deniable": 1,', '"deniable": 1, "deniable": 1,'),
         good + "}",
         changed(lambda t: t["question"][1].update(grid=255, epsilon=tiny, integers=integers)),
     ]
+
+
+@check
+def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
+    """Each of the bad ones has one fault, in integers or in how they are written."""
+    tables = read("tables.json")
+    good = tables["good"]
+    bad = [each["question"] for each in tables["bad"]]
+    bad += [good | {"epsilon": "0.999999999"}, good | {"integers": [*good["integers"], "1"]}]
+    never = [good["integers"][0], *["0"] * (EACH - 1)]  # a symbol that nobody reports
+    bad += [good | {"integers": [*never, *good["integers"]]}]
+    bad += [good | straight(grid) for grid in (1, 3, 33, 34)]
+    bad += [good | split(good["integers"], 26), good | {"grid": 0}]
+    bad += [{key: good[key] for key in good if key != lost} for lost in ("grid", "integers")]
+    *first, last = good["integers"]
+    others = [f"+{last}", f"0{last}", f" {last}", f"{last}\n", f"{last}.0", int(last)]
+    bad += [good | {"integers": [*first, each]} for each in others]
+    tight = asking(good, "tight")
+    loose = [good | each for each in (straight(2), straight(32), split(good["integers"], 25))]
+    sound = [tight, *(asking(each, f"loose-{number}") for number, each in enumerate(loose))]
+    refused(stage, *(entry(asking(each)) for each in bad), sound=sound)
+
+
+def straight(grid: int) -> Fields:
+    """A table of two symbols that is sound at ε 1, whether or not there may be one of so many
+    steps: from 5/8 to 3/8 for the first, which has the value -3/2 of the range."""
+    lower = [ONE * (5 * grid - 2 * at) // (8 * grid) for at in range((grid + 1) // 2)]
+    middle = [ONE // 2] * (1 - grid % 2)
+    first = [*lower, *middle, *(ONE - each for each in reversed(lower))]
+    return {"grid": grid, "integers": [str(each) for each in (-3 * grid * ONE // 2, *first)]}
+
+
+def split(integers: Sequence[str], parts: int) -> Fields:
+    """Each symbol as so many: sound at a little more ε, whether or not there may be so many."""
+    split = []
+    for at in range(0, len(integers), EACH):
+        value, *column = map(int, integers[at : at + EACH])
+        split += [value, *(units - (parts - 1) * (units // parts) for units in column)]
+        split += [value, *(units // parts for units in column)] * (parts - 1)
+    return {"epsilon": "1.1", "integers": [str(each) for each in split]}
+
+
+def asking(question: dict[str, Any], name: str = "bad") -> bytes:
+    table = json.loads(document(name=name))
+    return json.dumps({**table, "question": [question]}).encode()
 
 
 @check

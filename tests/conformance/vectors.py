@@ -1,4 +1,5 @@
-"""The vectors, draw by draw, for clients that can be asked: `randomize`, `integers`, `envelope_id`.
+"""The vectors, draw by draw, for clients that can be asked: `randomize`, `integers`, `question`,
+`envelope_id`.
 
 A client may draw in any way that has the right probabilities: one that says `unsupported` is not
 held to these.
@@ -7,17 +8,24 @@ held to these.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from deniable.shared.privacy.mechanisms import mechanisms
 from tests.conformance.claims import check
 from tests.conformance.device import Broken, Device, Stage
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
 
-def told(stage: Stage, op: str, key: str, file: str) -> None:
+def read(file: str) -> Any:  # JSON
+    return json.loads((FOLDER / file).read_text())
+
+
+def told(stage: Stage, op: str, key: str, vectors: Iterable[dict[str, Any]]) -> None:
     stage.devices.append(Device(stage.command))
-    for vector in json.loads((FOLDER / file).read_text()):
+    for vector in vectors:
         asked = {name: value for name, value in vector.items() if name not in RESULTS[op]}
         reply = stage.ask(op, **asked)
         if "unsupported" in reply:
@@ -29,20 +37,41 @@ def told(stage: Stage, op: str, key: str, file: str) -> None:
 RESULTS = {
     "randomize": ("symbol", "payload"),
     "integers": ("integers", "symbols", "bad_payloads"),
+    "question": ("question",),
     "envelope_id": ("id",),
 }
 
 
+def is_given(vector: dict[str, Any]) -> bool:
+    """Whether no formula has its integers: they come with a survey."""
+    return mechanisms()[vector["mechanism"]].given
+
+
 @check
 def the_same_random_bytes_give_the_same_symbol(stage: Stage) -> None:
-    told(stage, "randomize", "payload", "mechanisms.json")
+    given = {
+        vector["mechanism"]: {"integers": vector["integers"]}
+        for vector in filter(is_given, read("encodings.json"))
+    }
+    vectors = read("mechanisms.json")
+    told(
+        stage, "randomize", "payload", [each | given.get(each["mechanism"], {}) for each in vectors]
+    )
 
 
 @check
 def integers_are_those_of_the_vectors(stage: Stage) -> None:
-    told(stage, "integers", "integers", "encodings.json")
+    vectors = [each for each in read("encodings.json") if not is_given(each)]
+    told(stage, "integers", "integers", vectors)
+
+
+@check
+def the_same_random_bytes_draw_the_same_question(stage: Stage) -> None:
+    survey = read("survey_ask_one.json")
+    vectors = [each | {"document": survey["document"]} for each in survey["drawn"]]
+    told(stage, "question", "question", vectors)
 
 
 @check
 def envelope_ids_are_those_of_the_vectors(stage: Stage) -> None:
-    told(stage, "envelope_id", "id", "envelope_ids.json")
+    told(stage, "envelope_id", "id", read("envelope_ids.json"))

@@ -12,8 +12,7 @@ from deniable.server.results.advice import policy_line
 from deniable.server.surveys.template import ROUNDS, template
 from deniable.shared.survey.document import Survey, parse_toml, render_document
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import ANSWERS, KEY
-from tests.client.test_presence import Listing
+from tests.client.scripted import ANSWERS, KEY, Listing
 
 DEFAULT = Policy(keys=[public_hex(KEY)])
 

@@ -14,6 +14,7 @@ from markupsafe import escape
 from werkzeug.test import TestResponse
 
 from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import parts_of
 from deniable.server.pages.survey_page import MOST_ROUNDS, MOST_ROWS, MOST_TREND_ROUNDS
 from deniable.server.store import PublishedSurvey
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
@@ -44,7 +45,7 @@ def analyst(here: World) -> str:
 def pages(here: World, analyst: str) -> FlaskClient:
     """Signed in."""
     client: FlaskClient = here.client
-    client.set_cookie(COOKIE, analyst)
+    client.set_cookie(COOKIE, here.session(analyst))
     return client
 
 
@@ -104,6 +105,7 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert "Secure" not in cookie
+    assert analyst not in cookie
     assert client.get("/").status_code == 200
 
 
@@ -143,11 +145,84 @@ def test_a_token_that_does_not_count_is_told_why(here: World, token: str, words:
 
 @pytest.mark.parametrize(
     "target",
-    ["https://elsewhere.example", "//elsewhere.example", "/\\elsewhere.example", "x", "/a\nb"],
+    [
+        "https://elsewhere.example",
+        "//elsewhere.example",
+        "////elsewhere.example",
+        "/\\elsewhere.example",
+        "/\\/elsewhere.example",
+        "x",
+        "/a\nb",
+        "/\t/elsewhere.example",
+    ],
 )
 def test_signing_in_never_leads_elsewhere(here: World, analyst: str, target: str) -> None:
     response = here.client.post("/sign-in", data={"token": analyst, "target": target})
     assert response.headers["Location"] == "/"
+
+
+ELSEWHERE = [
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "https://elsewhere.example"},
+    {"Origin": "null"},
+]
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
+def test_another_site_signs_nobody_in(here: World, analyst: str, headers: dict[str, str]) -> None:
+    """Else it could sign its readers in as somebody it knows, and see what they do."""
+    for response in (
+        here.client.post("/sign-in", data={"token": analyst}, headers=headers),
+        here.client.get(f"/?token={analyst}", headers=headers),
+    ):
+        assert response.status_code == 401
+        assert "Set-Cookie" not in response.headers
+        assert analyst not in response.text
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
+                {"Origin": "http://localhost"}], ids=str
+)  # fmt: skip
+def test_its_own_page_does(here: World, analyst: str, headers: dict[str, str]) -> None:
+    response = here.client.post("/sign-in", data={"token": analyst}, headers=headers)
+    assert response.status_code == 303
+
+
+def test_a_copied_cookie_is_worth_nothing_after_signing_out(here: World, analyst: str) -> None:
+    client, thief = here.client, here.client
+    cookie = client.get(f"/?token={analyst}").headers["Set-Cookie"]
+    thief.set_cookie(COOKIE, cookie.split(";")[0].partition("=")[2])
+    assert thief.get("/").status_code == 200
+    client.post("/sign-out")
+    assert thief.get("/").status_code == 401
+    assert here.client.get("/", headers={"Authorization": f"Bearer {analyst}"}).status_code == 200
+
+
+def test_a_session_ends_by_itself_and_with_its_token(here: World) -> None:
+    def revoke() -> None:
+        for each in here.store.tokens():
+            here.store.revoke_token(each.id)
+
+    def half_a_day() -> None:
+        here.clock.pass_(hours=12)
+
+    for end in (half_a_day, revoke):
+        client = here.client
+        client.get(f"/?token={here.token('analyst', days=2)}")
+        assert client.get("/").status_code == 200
+        end()
+        assert client.get("/").status_code == 401
+
+
+def test_sessions_take_a_bounded_number_of_places(
+    here: World, analyst: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deniable.server.http.sessions.MOST", 3)
+    cookies = [here.session(analyst) for _ in range(5)]
+    tokens = [parts_of(here.app).sessions.token(each) for each in cookies]
+    assert tokens == ["", "", analyst, analyst, analyst]
 
 
 # What is on them

@@ -88,7 +88,7 @@ def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: Publishe
     """A browser sends it along for whoever made the request: it must not publish or close."""
     token = here.token("operator")
     client = here.client
-    client.set_cookie("deniable_session", token)
+    client.set_cookie("deniable_session", here.session(token))
     assert client.get(f"/v1/surveys/{asked.id}/counters").status_code == 200
     assert client.post(f"/v1/surveys/{asked.id}/close").status_code == 401
     assert client.post("/v1/surveys", json=signed()).status_code == 401
@@ -237,13 +237,21 @@ def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: PublishedSurvey) -> None:
-    here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5))
+    here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5), app=True)
     text = here.client.get("/metrics").text
     for outcome in ("accepted", "duplicates", "late"):
         line = rf'deniable_reports_total{{outcome="{outcome}",survey="{asked.id}"}} 1\.0'
         assert re.search(line, text), text
     assert "deniable_writer_waiting 0.0" in text
     assert "deniable_commit_seconds_count 1.0" in text
+
+
+def test_metrics_are_made_once_a_second(here: World, asked: PublishedSurvey) -> None:
+    before = here.client.get("/metrics").text
+    here.send(envelope(asked, 1))
+    assert here.client.get("/metrics").text == before
+    here.clock.pass_(seconds=1)
+    assert f'survey="{asked.id}"}} 1.0' in here.client.get("/metrics").text
 
 
 def test_every_answer_has_the_security_headers(here: World) -> None:

@@ -64,7 +64,7 @@ def test_both_encodings_are_the_same_report(here: World) -> None:
 def test_the_same_envelope_counts_once_also_within_one_body(here: World) -> None:
     asked = here.publish(survey())
     sent = envelope(asked, 1)
-    answer = here.send(sent, sent, envelope(asked, 2))
+    answer = here.send(sent, sent, envelope(asked, 2), app=True)
     assert answer.json == {"accepted": 2, "duplicates": 1, "refused": []}
     assert here.tallies(asked)[DECEMBER][0] == 2
 
@@ -82,7 +82,9 @@ def test_an_app_token_sends_65536_reports_in_one_envelope(here: World) -> None:
 def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
     asked = here.publish(survey())
     late = envelope(asked, 1, round_number=DECEMBER - 1)
-    answer = here.send(late, envelope(asked, 2), Envelope("0" * 64, 0, bytes(16), 1, b"\0"))
+    answer = here.send(
+        late, envelope(asked, 2), Envelope("0" * 64, 0, bytes(16), 1, b"\0"), app=True
+    )
     assert answer.json["accepted"] == 1
     assert [(each["index"], each["code"]) for each in answer.json["refused"]] == [
         (0, "late"),
@@ -101,7 +103,7 @@ def test_any_order_and_repetition_gives_the_exact_tallies(
     asked = here.publish(survey(BIT + choice(5, "unary"), title=f"Survey {next(FRESH)}"))
     accepted = duplicates = 0
     for numbers in bodies:
-        answer = here.send(*(envelope(asked, number) for number in numbers)).json
+        answer = here.send(*(envelope(asked, number) for number in numbers), app=True).json
         accepted, duplicates = accepted + answer["accepted"], duplicates + answer["duplicates"]
     distinct = sorted({number for numbers in bodies for number in numbers})
     cells = expected_cells(asked.survey, distinct)
@@ -142,7 +144,7 @@ def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.Monke
 def test_small_envelopes_are_counted_as_one(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = here.publish(mixed())
     counts = counted_payloads(monkeypatch)
-    here.send(*(envelope(asked, number) for number in range(50)))
+    here.send(*(envelope(asked, number) for number in range(50)), app=True)
     assert counts == [50]
 
 
@@ -281,14 +283,14 @@ def test_a_body_without_envelopes_is_refused(
 def test_bytes_after_the_last_envelope_refuse_the_first_too(
     here: World, asked: PublishedSurvey
 ) -> None:
-    problem(here.post(envelope(asked, 1).pack() + b"\0"), 400)
+    problem(here.post(envelope(asked, 1).pack() + b"\0", headers=here.bearer("app")), 400)
     unchanged(here, asked)
 
 
 BAD_JSON = {
     "not JSON": b"{",
     "not UTF-8": b"\xff\xfe",
-    "too deep": b"[" * 100_000,
+    "too deep": b"[" * 50_000,
     "no envelopes": b'{"envelopes": []}',
     "another key": b'{"envelopes": [], "more": 1}',
     "a key twice": b'{"envelopes": [], "envelopes": []}',
@@ -340,11 +342,43 @@ def test_a_compressed_body_is_refused(here: World) -> None:
 @pytest.mark.parametrize(("envelopes", "status"), [(4_096, 200), (4_097, 413)])
 def test_a_body_has_at_most_4096_envelopes(here: World, envelopes: int, status: int) -> None:
     asked = here.publish(survey())
-    body = b"".join(envelope(asked, number).pack() for number in range(envelopes))
-    assert here.post(body).status_code == status
+    answer = here.send(*(envelope(asked, number) for number in range(envelopes)), app=True)
+    assert answer.status_code == status
     assert here.tallies(asked) == (
         {DECEMBER: (4_096, expected_cells(asked.survey, range(4_096)))} if status == 200 else {}
     )
+
+
+@pytest.mark.parametrize("app", [False, True])
+def test_without_an_app_token_a_body_holds_one_envelope(
+    here: World, asked: PublishedSurvey, app: bool
+) -> None:
+    """Else whoever may send five requests in a second could send twenty thousand reports."""
+    two = [envelope(asked, 1), envelope(asked, 2)]
+    twins = {"envelopes": [json_envelope(asked.survey, each) for each in two]}
+    headers = here.bearer("app") if app else {}
+    for answer in (
+        here.post(b"".join(each.pack() for each in two), headers=headers),
+        here.post(json.dumps(twins).encode(), JSON, headers=headers),
+    ):
+        if not app:
+            assert "at most 1 envelope; more take an app token" in problem(answer, 413)
+            assert answer.json["code"] == "too-many"
+    assert here.tallies(asked)[DECEMBER][0] == (3 if app else 1)
+
+
+@pytest.mark.parametrize("app", [False, True])
+def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None:
+    """An empty report takes three bytes to send, and sixty or more to hold."""
+    asked = here.publish(survey())
+    headers = here.bearer("app") if app else {}
+    twin = json_envelope(asked.survey, envelope(asked, 1))
+    body = json.dumps({"envelopes": [twin]}).encode()
+    whole = here.post(body + b" " * (2**16 - len(body)), JSON, headers=headers)
+    assert whole.json["accepted"] == 1
+    longer = here.post(body + b" " * (2**16 - len(body) + 1), JSON, headers=headers)
+    assert "65536 bytes" in problem(longer, 413)
+    assert longer.json["code"] == "too-long"
 
 
 def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
@@ -382,7 +416,7 @@ def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> Non
 
 
 def test_outcomes_are_counted_by_survey_and_reason(here: World, asked: PublishedSurvey) -> None:
-    here.send(envelope(asked, 1), envelope(asked, 1))
+    here.send(envelope(asked, 1), envelope(asked, 1), app=True)
     here.send(envelope(asked, 2, round_number=1))
     here.send(Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7)))  # claims far too many
     here.writer.stop()

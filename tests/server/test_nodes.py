@@ -99,6 +99,9 @@ def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: 
     assert nodes.run() == nodes.truth()
     assert nodes.cut > 0
     assert nodes.retries > 0, "the cuts hit nothing"
+    with psycopg.connect(database.url) as connection:
+        rows = connection.execute("SELECT DISTINCT node FROM tallies").fetchall()
+    assert len(rows) == NODES, "each node has rows of its own"
 
 
 @pytest.mark.long

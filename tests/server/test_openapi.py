@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
+from deniable.server.http.envelopes import SENDER
 from deniable.server.http.openapi import document
+from deniable.server.intake.limits import Limits
 from deniable.server.store import PublishedSurvey
+from deniable.shared.envelope import Envelope
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.document import render_document
 from deniable.shared.survey.signing import sign
@@ -25,6 +28,15 @@ from tests.server.world import JSON, World
 
 Ask = Callable[..., Any]  # Any: a test response
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
+
+
+# What is said before the application is asked; test_overload.py has such answers.
+BEFORE = {
+    ("/v1/envelopes", "post"): {"408"},
+    ("/v1/surveys", "post"): {"408"},
+    ("/healthz", "get"): {"503"},
+    ("/metrics", "get"): {"503"},
+}
 
 
 class Broken:
@@ -44,6 +56,16 @@ def broken(here: World, error: Exception) -> Iterator[None]:
     here.app.extensions["deniable"] = replace(whole, store=Broken(error), catalogue=Broken(error))
     try:
         yield
+    finally:
+        here.app.extensions["deniable"] = whole
+
+
+def limited(here: World, sent: Envelope) -> Any:
+    """The answer to a neighbourhood that may send nothing."""
+    whole = here.app.extensions["deniable"]
+    here.app.extensions["deniable"] = replace(whole, limits=Limits(0))
+    try:
+        return here.post(sent.pack(), environ_overrides={SENDER: b"x"})
     finally:
         here.app.extensions["deniable"] = whole
 
@@ -95,10 +117,10 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
     answers = {
         ("/v1/envelopes", "post"): statuses_of(
             here, upload, None,
-            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1)),
+            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1), app=True),
             upload(app), upload(analyst), upload({"Authorization": "Bearer " + "x" * 43}),
             here.post(b"x"), here.post(b"x", "text/plain"),
-            here.post(b"", environ_overrides=long),
+            here.post(b"", environ_overrides=long), limited(here, envelope(asked, 3)),
         ),
         ("/v1/surveys", "post"): statuses_of(
             here, lambda headers: publish(headers=headers), "operator",
@@ -137,7 +159,9 @@ def listed(made: Any) -> Iterator[tuple[str, str, Any]]:
 def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> None:
     answers = sent(here)
     statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
-    assert statuses == {place: set(found) for place, found in answers.items()}
+    assert statuses == {
+        place: set(found) | BEFORE.get(place, set()) for place, found in answers.items()
+    }
 
 
 def test_every_key_that_is_sent_is_described(here: World) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up, migrate
-from deniable.server.store.sqlite import bucket
+from deniable.server.store.sqlite import bucket, envelopes
 from deniable.server.surveys.catalogue import Catalogue
 from tests.server.surveys import DECEMBER, published, survey
 
@@ -288,6 +288,25 @@ def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
     stored = [each for _, rows in buckets(store) for each in bucket.unpack(rows)]
     assert [each.id for each in stored] == sorted({*ids[7::3], *ids[0::3]})
     assert len(buckets(store)) < 2 * len(stored) * 23 / bucket.SIZE + 2
+
+
+def test_buckets_whose_numbers_collide_are_kept_apart(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever chooses ids can make two places of one hash; here it has 40 values, for 30 places."""
+    number = envelopes._number
+    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 40)
+    asked = published(store, survey())
+    ids = [one for one, _ in crowd(8, 700)]
+    for start in range(0, 700, 50):
+        with store.transaction() as transaction:
+            new = transaction.insert([upload(asked, each) for each in ids[start : start + 50]])
+            assert len(new) == 50
+    with store.transaction() as transaction:
+        assert transaction.insert([upload(asked, each) for each in ids]) == set()
+    stored = [each.id for _, rows in buckets(store) for each in bucket.unpack(rows)]
+    assert stored == sorted(ids)
+    assert 20 < len(buckets(store)) < 40
 
 
 def buckets(store: SqliteStore) -> list[tuple[bytes, bytes]]:

@@ -215,9 +215,14 @@ def test_verbs_work_on_a_database(
 
 @pytest.mark.parametrize(
     ("arguments", "tool"),
-    [(("backup", "--to", "copy"), "pg_dump"), (("restore", "copy"), "pg_restore")],
+    [
+        (("backup", "--to", "copy"), "pg_dump"),
+        (("restore", "copy"), "pg_restore"),
+        (("doctor",), "pg_amcheck"),
+        (("doctor", "--repair"), "pg_amcheck"),
+    ],
 )
-def test_backups_are_left_to_postgresql_s_tools(
+def test_backups_and_checks_are_left_to_postgresql_s_tools(
     capsys: pytest.CaptureFixture[str], arguments: Sequence[str], tool: str
 ) -> None:
     code, out, errors = command(capsys, *arguments, "--store", "postgresql:///name")

@@ -184,6 +184,19 @@ def test_csv_leaves_empty_what_is_unknown_and_quotes_what_must_be(filled: Filled
     assert (rows[2]["estimate"], rows[2]["reports"]) == ("", "0")
 
 
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0"])
+def test_csv_holds_no_formula(filled: Filled, label: str) -> None:
+    """A spreadsheet would run it; negative numbers stay numbers."""
+    here, _ = filled
+    here.publish(until_spring(EACH_KIND.replace('"firefox"', f'"{label}"'), name="formula"))
+    response = here.client.get(
+        "/v1/surveys/formula/results.csv?round=683", headers=here.bearer("analyst")
+    )
+    labels = [row["label"] for row in csv.DictReader(io.StringIO(response.text))]
+    assert f"'{label}" in labels
+    assert not [each for each in labels if each.startswith(("=", "+", "-", "@"))]
+
+
 def test_the_command_prints_one_json_document(
     filled: Filled, capsys: pytest.CaptureFixture[str]
 ) -> None:

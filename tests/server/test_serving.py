@@ -1,23 +1,19 @@
 """Real servers: starting, stopping, being killed, and what they refuse to share."""
 
 import json
-import logging
 import os
 import resource
 import signal
 import socket
 import sqlite3
 import stat
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from deniable.server.process.seldom import PAUSE_SECONDS, Seldom
 from deniable.server.store import SqliteStore, open_store
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.eventually import PATIENCE, eventually
@@ -82,6 +78,26 @@ def test_the_first_start_makes_an_operator_token_and_later_ones_do_not(data: Pat
 def test_the_data_folder_is_its_owner_s_alone(server: Server, served: Path) -> None:
     assert stat.S_IMODE(served.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
+
+
+def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
+    """A shared folder, or somebody's home, named by mistake; what is put there is private."""
+    data.mkdir()
+    data.chmod(0o755)
+    (data / "something else").touch()
+    with serving(data):
+        assert stat.S_IMODE(data.stat().st_mode) == 0o755
+        ours = [file for file in data.iterdir() if file.name != "something else"]
+        assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in ours)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_listening_to_other_machines_without_tls_is_warned_of(
+    data: Path, host: str, warned: bool
+) -> None:
+    with serving(data, command=[*DENIABLE, "serve", "--host", host]) as server:
+        _, errors = server.stop()
+    assert ("speaks no TLS" in errors) == warned
 
 
 def test_a_busy_port_is_refused_with_one_sentence(server: Server, tmp_path: Path) -> None:
@@ -314,27 +330,3 @@ def post(server: Server, body: bytes) -> int:
             return error.code
     except OSError:
         return 0
-
-
-def test_a_fault_that_repeats_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-
-    class Says(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    log, handler = logging.getLogger("seldom"), Says()
-    log.propagate = False
-    handler.addFilter(Seldom())
-    log.addHandler(handler)
-    for minute in range(2):
-        monkeypatch.setattr(time, "monotonic", partial(float, minute * PAUSE_SECONDS))
-        for number in range(1_000):
-            log.error("group %d was not written", number)
-        log.warning("something else")
-    assert said == [
-        "group 0 was not written",
-        "something else",
-        "group 0 was not written (999 times more before)",
-        "something else",
-    ]

@@ -93,7 +93,7 @@ def test_publishing_the_same_again_changes_nothing(here: World) -> None:
 
 def test_a_backup_holds_everything_and_is_private(here: World, tmp_path: Path) -> None:
     asked = here.publish(survey())
-    here.send(envelope(asked, 1), envelope(asked, 2))
+    here.send(envelope(asked, 1), envelope(asked, 2), app=True)
     copy = tmp_path / "copy"
     assert back_up(here.store.data, copy) == copy.stat().st_size
     assert copy.stat().st_mode & 0o077 == 0
@@ -145,7 +145,7 @@ def test_a_backup_of_another_version_is_not_restored(data: Path, tmp_path: Path)
 
 def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
     one, other = here.publish(survey(name="one")), here.publish(survey(name="other"))
-    here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2))
+    here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2), app=True)
     assert [here.tallies(each)[683][0] for each in (one, other)] == [1, 2]
 
 
@@ -185,9 +185,9 @@ def damage(data: Path, statement: str) -> None:
 )
 def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, change: str) -> None:
     asked = here.publish(survey(minimum_reports=1))
-    here.send(envelope(asked, 1), envelope(asked, 2))
+    here.send(envelope(asked, 1), envelope(asked, 2), app=True)
     damage(here.store.data, f"UPDATE tallies SET {change}")
-    here.send(envelope(asked, 3))
+    assert here.send(envelope(asked, 3)).status_code == 200
     with here.store.transaction() as transaction:
         transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
     here.store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])

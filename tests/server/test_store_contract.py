@@ -245,7 +245,7 @@ def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Store) -
 
 def test_reports_results_and_readiness_over_http(served: World) -> None:
     asked = served.publish(survey(minimum_reports=1))
-    answer = served.send(envelope(asked, 1), envelope(asked, 2), envelope(asked, 1))
+    answer = served.send(envelope(asked, 1), envelope(asked, 2), envelope(asked, 1), app=True)
     assert (answer.json["accepted"], answer.json["duplicates"]) == (2, 1)
     assert served.tallies(asked)[DECEMBER] == (2, expected_cells(asked.survey, [1, 2]))
     assert served.client.get("/readyz").json == {"status": "ready"}

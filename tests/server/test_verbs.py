@@ -85,12 +85,13 @@ def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: P
     file.write_text(text.replace("How is the app doing?", "How is our app doing?"))
     retitled = run("survey", "publish", file, "--data", data)
     assert retitled.returncode == 0
-    assert "is asked again, and spends ε 2 once more" in retitled.stdout
+    assert "counts there, and is asked here from the next round on" in retitled.stdout
     file.write_text(text.replace('"crashed"', '"froze"').replace("high = 120", "high = 60"))
     refused = run("survey", "publish", file, "--data", data)
     assert refused.returncode == 3
     for line in ("- crashed: no longer asked", "+ froze: asked anew", "~ minutes: high 120 → 60"):
         assert line in refused.stderr
+    assert "is asked again, and spends ε 2 once more" in refused.stderr
     assert "--replace" in refused.stderr
     assert run("survey", "publish", file, "--data", data, "--replace").returncode == 0
 

@@ -18,6 +18,7 @@ from flask import Flask, Response
 
 from deniable.server.app import create_app
 from deniable.server.http.auth import new_token
+from deniable.server.http.context import parts_of
 from deniable.server.intake.writer import Writer
 from deniable.server.store import Place, PublishedSurvey, SqliteStore, create_store
 from deniable.server.surveys.catalogue import Catalogue
@@ -68,6 +69,10 @@ class World:
         self.store.add_token(token, role, self.clock.now(), end)
         return token
 
+    def session(self, token: str) -> str:
+        """The cookie of somebody who has signed in with it."""
+        return parts_of(self.app).sessions.begin(token)
+
     def bearer(self, role: str, **lasts: float) -> dict[str, str]:
         """The header with one."""
         return {"Authorization": f"Bearer {self.token(role, **lasts)}"}
@@ -88,7 +93,7 @@ class World:
 def world(place: Place, now: datetime = NOON) -> Iterator[World]:
     clock = Hands(now)
     with create_store(place) as store:
-        catalogue = Catalogue(store)
+        catalogue = Catalogue(store, clock)
         writer = Writer(store, catalogue, clock)
         writer.start()
         app, faults = create_app(store, catalogue, writer, clock), set[str | None]()

@@ -219,7 +219,7 @@ def test_the_same_holds_for_one_symbol_of_a_number_table() -> None:
     """And a Laplace table with the noise of ε = 2.2 where 2 was stated."""
     draw, n = random.Random(20261118).getrandbits, 200_000
     wrong = LocalLaplace(Epsilon("2.2"), 8)
-    honest = sum(wrong.randomize((4, 8), draw) == 4 for _ in range(n))
+    honest = sum(wrong.randomize(wrong.answer_at(4), draw) == 4 for _ in range(n))
     assert_implausible(honest, n, LocalLaplace(Epsilon("2"), 8).rows[4][4] / ONE)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
 from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
 from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.questions import Number
@@ -291,8 +292,8 @@ def test_an_option_that_is_not_listed_is_taken_by_other() -> None:
 def test_numbers_and_bits_of_other_libraries_are_answers() -> None:
     crashed, minutes, *_ = parse_toml(TOML).questions
     assert [crashed.place(value) for value in (True, 0, np.bool_(True), np.int8(0))] == [1, 0, 1, 0]
-    half = {Fraction(*minutes.place(value)) for value in HALVES}  # type: ignore[misc]  # a ratio
-    assert half == {Fraction(1, 2)}
+    whole = minutes.mechanism.answer_at(minutes.mechanism.size)
+    assert {minutes.place(value) for value in HALVES} == {whole // 2}
     assert minutes.place(True) is None
     assert crashed.place(2) is None
 
@@ -304,9 +305,8 @@ HALVES = (60, 60.0, Decimal(60), Fraction(60), np.float32(60), np.int64(60), np.
 def test_numbers_are_clamped_and_placed_exactly(answer: float) -> None:
     minutes = parse_toml(TOML).questions[1]
     assert isinstance(minutes, Number)
-    numerator, denominator = minutes.place(answer) or (0, 0)
-    clamped = min(max(answer, 0), 120)
-    assert Fraction(numerator, denominator) == Fraction(clamped) / 120
+    share = Fraction(min(max(answer, 0), 120)) / 120
+    assert minutes.place(answer) == math.ceil(share * minutes.mechanism.size * ONE)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1))
@@ -317,5 +317,5 @@ def test_positions_are_exact_for_any_bounds(low: float, width: float, share: flo
     ).questions[1]
     answer = low + share * width
     exact = (Fraction(answer) - Fraction(low)) / (Fraction(high) - Fraction(low))
-    numerator, denominator = minutes.place(answer)  # type: ignore[misc]  # a ratio
-    assert Fraction(numerator, denominator) == min(max(exact, Fraction(0)), Fraction(1))
+    clamped = min(max(exact, Fraction(0)), Fraction(1))
+    assert minutes.place(answer) == math.ceil(clamped * minutes.mechanism.size * ONE)

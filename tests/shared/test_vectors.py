@@ -18,11 +18,18 @@ from deniable.shared.envelope import (
     parse_envelopes,
     parse_json_envelopes,
 )
-from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.errors import InvalidEnvelope, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.document import Survey, parse_document
+from deniable.shared.survey.document import (
+    Survey,
+    parse_document,
+    parse_toml,
+    render_document,
+)
+from deniable.shared.survey.signing import verify
+from tests.asked import position
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -151,6 +158,29 @@ def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) ->
     assert asked == [vector["question"]]
 
 
+def test_rounds_that_share_a_report_are_charged_as_those_of_the_vectors() -> None:
+    vector = vectors("survey_latched.json")
+    asked = published("survey_latched.json")
+    assert render_document(parse_toml(vector["toml"])) == vector["document"].encode()
+    verify(vector["document"].encode(), vector["signature"], vector["key"], [vector["key"]])
+    assert (asked.round_epsilon, asked.lifetime_epsilon) == (
+        vector["round_epsilon"],
+        vector["lifetime_epsilon"],
+    )
+    for each in vector["charged"]:
+        assert asked.span_of(each["round"])[0] == each["as"]
+
+
+@pytest.mark.parametrize("vector", vectors("survey_latched.json")["bad_keys"], ids=title)
+def test_a_document_with_bad_keys_of_repetition_is_refused(vector: dict[str, Any]) -> None:
+    table = json.loads(vectors("survey_latched.json")["document"])
+    del table["survey"]["repeat"], table["survey"]["repeat_rounds"]
+    parse_document(json.dumps(table).encode())
+    table["survey"] |= vector["keys"]
+    with pytest.raises(InvalidSurvey):
+        parse_document(json.dumps(table).encode())
+
+
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
     """One call of the draw per report, of exactly these bytes."""
@@ -163,7 +193,7 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
         return int.from_bytes(random, "little")
 
     mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
-    given = answer if isinstance(answer, int) else tuple(map(int, answer.split("/")))
+    given = answer if isinstance(answer, int) else position(answer, mechanism)
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]

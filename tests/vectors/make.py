@@ -10,21 +10,55 @@ import random
 from pathlib import Path
 from typing import Any
 
+from deniable.server.surveys.optimal_table import optimal_table
+from deniable.shared.privacy.certify import EPSILONS
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import mechanisms
-from tests.vectors import ask_one
+from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
+from tests.given_table import BROKEN, honest, planted
+from tests.vectors import ask_one, latched
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
+TABLES = FOLDER / "tables.json"
 EPSILON, SIZE, EACH = "1", 11, 3
 RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 
 
 def main() -> None:
+    add_examples(Path(EXAMPLES))
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
+    add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
     ask_one.make(FOLDER)
+    latched.make(FOLDER)
+
+
+def add_examples(path: Path) -> None:
+    """Of tables that have no formula, at each ε at which `certify` proves them."""
+    examples = json.loads(path.read_text()) if path.exists() else {}
+    for epsilon in EPSILONS:
+        for steps in OptimalTable.proved_sizes:
+            made = optimal_table(Epsilon(epsilon), steps)
+            texts = [str(integer) for integer in made.integers]
+            examples.setdefault(epsilon, {}).setdefault(str(steps), texts)
+    path.write_text(json.dumps(examples, indent=1) + "\n")
+
+
+def add_tables(path: Path) -> None:
+    """Questions whose table stands in them: one that is good, and broken ones with the reason."""
+    if not path.exists():
+        bad = {name: planted(change) for name, (change, _) in BROKEN.items()}
+        vectors = {
+            "good": question_in(honest()),
+            "bad": [{"name": name, "question": question_in(each)} for name, each in bad.items()],
+        }
+        path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def question_in(document: bytes) -> Any:
+    return json.loads(document)["question"][0]
 
 
 def add(path: Path, make: Any) -> None:  # Any: a function to JSON
@@ -32,7 +66,8 @@ def add(path: Path, make: Any) -> None:  # Any: a function to JSON
     there = {vector["mechanism"] for vector in vectors}
     for name, mechanism in mechanisms().items():
         if name not in there:
-            size = SIZE if SIZE in mechanism.sizes else mechanism.sizes[0]
+            sizes = mechanism.proved_sizes if mechanism.given else mechanism.sizes
+            size = SIZE if SIZE in sizes else sizes[0]
             vectors += make(mechanism(Epsilon(EPSILON), size))
     path.write_text(json.dumps(vectors, indent=1) + "\n")
 
@@ -47,7 +82,8 @@ def head(mechanism: Mechanism) -> dict[str, Any]:
 
 def drawn(mechanism: Mechanism) -> dict[str, Any]:
     """One report: the answer, the random bytes, and the symbol that they give."""
-    given = mechanism.answer_at(mechanism.answers // 2)
+    answer = mechanism.answers // 2
+    given = mechanism.answer_at(answer)
     used: list[bytes] = []
 
     def draw(bits: int) -> int:
@@ -58,7 +94,7 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
     (random_bytes,) = used
     return {
         **head(mechanism),
-        "answer": given if isinstance(given, int) else "/".join(map(str, given)),
+        "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
         "draw": random_bytes.hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),

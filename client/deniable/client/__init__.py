@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from deniable.client.budget import Budget
     from deniable.client.client import Client
     from deniable.client.describing import Description
+    from deniable.client.folders import state_folder
     from deniable.client.outcome import Outcome
+    from deniable.client.person import Person
     from deniable.client.policy import Policy
     from deniable.client.sent import Summary
-    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPolicy
+    from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPerson, InvalidPolicy
 
 __all__ = [
     "Budget",
@@ -21,19 +23,24 @@ __all__ = [
     "DeniableError",
     "Description",
     "InvalidAnswer",
+    "InvalidPerson",
     "InvalidPolicy",
     "Outcome",
+    "Person",
     "Policy",
     "Summary",
+    "state_folder",
 ]
 
 if not TYPE_CHECKING:  # else every name would seem to be there
     ELSEWHERE = {
         "DeniableError": "deniable.shared.errors",
         "InvalidAnswer": "deniable.shared.errors",
+        "InvalidPerson": "deniable.shared.errors",
         "InvalidPolicy": "deniable.shared.errors",
         "Description": "deniable.client.describing",
         "Summary": "deniable.client.sent",
+        "state_folder": "deniable.client.folders",
     }
 
     def __getattr__(name):

@@ -7,16 +7,31 @@ from collections.abc import Mapping
 
 from deniable.client.outcome import Outcome
 from deniable.client.state import Transaction
-from deniable.client.state.settings import read_setting, write_setting
+from deniable.client.state.people import Identity
+from deniable.client.state.settings import anyone, read_setting, write_setting
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
 NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
 
 
-class Consent:
-    """Asked anew in each transaction: another process may have withdrawn it meanwhile."""
+class Consents:
+    """Of all people of a client, for what is done for all of them together."""
 
     def __init__(self) -> None:
+        self.unwritten: set[Identity] = set()  # whose withdrawal the disk has not taken
+
+    def obstacle(self, db: Transaction) -> Outcome | None:
+        """Why nothing may be fetched or sent now, for anyone."""
+        given = not self.unwritten and anyone(db, "consent", "yes")
+        return overruled() or (None if given else Outcome("no-consent", NOT_GIVEN))
+
+
+class Consent:
+    """One person's. Asked anew in each transaction: another process may have withdrawn it
+    meanwhile."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
         self.withdrawn = False  # from this object: that holds even where the disk fails
         self.unkept = ""  # why consent that was given could not be stored
 
@@ -27,15 +42,16 @@ class Consent:
         """What the person has said; None if nobody has asked."""
         if self.withdrawn:
             return False
-        return {"yes": True, "no": False}.get(read_setting(db, "consent") or "")
+        said = read_setting(db, self.identity.person(db), "consent")
+        return {"yes": True, "no": False}.get(said or "")
 
     def obstacle(self, db: Transaction) -> Outcome | None:
         """Why nothing may be stored, fetched or sent now."""
         return overruled() or (None if self.is_given(db) else Outcome("no-consent", NOT_GIVEN))
 
 
-def write_consent(db: Transaction, given: bool) -> None:
-    write_setting(db, "consent", "yes" if given else "no")
+def write_consent(db: Transaction, person: bytes, given: bool) -> None:
+    write_setting(db, person, "consent", "yes" if given else "no")
 
 
 def overruled(environment: Mapping[str, str] = os.environ) -> Outcome | None:

@@ -39,6 +39,7 @@ class Description:
     opens: date
     closes: date
     rounds: int
+    repeat_rounds: int  # so many rounds share one report; 1: each has its own
     questions: tuple[DescribedQuestion, ...]
     epsilon_per_round: str
     epsilon: str  # of all rounds
@@ -63,7 +64,7 @@ class Description:
 
 
 def describe(id_: str, survey: Survey, policy: Policy) -> Description:
-    from deniable.shared.survey.wording import asked_when, gives_away
+    from deniable.shared.survey.wording import asked_when, gives_away, repeated
 
     return Description(
         survey=id_,
@@ -74,11 +75,12 @@ def describe(id_: str, survey: Survey, policy: Policy) -> Description:
         opens=survey.opens,
         closes=survey.closes,
         rounds=survey.rounds,
+        repeat_rounds=survey.repeat_rounds,
         questions=_questions(survey),
         epsilon_per_round=survey.round_epsilon,
         epsilon=survey.lifetime_epsilon,
         when=asked_when(survey),
-        gives_away=" ".join(gives_away(survey)),
+        gives_away=" ".join((*gives_away(survey), *repeated(survey))),
         caps=_caps(survey, policy),
     )
 
@@ -105,12 +107,14 @@ def _caps(survey: Survey, policy: Policy) -> str:
             f"It asks for ε {decimal_text(asked)} in one round, and this app allows "
             f"{decimal_text(policy.round_cap)}: it is not answered."
         )
-    rounds = min(survey.rounds, most // asked)
+    draws = min(survey.draws, most // asked)
+    rounds = min(survey.rounds, draws * survey.repeat_rounds)
     until = "" if rounds == survey.rounds else f", and then this app answers no more: {rounds} of"
     until = until and f"{until} {survey.rounds} rounds"
+    one = f"{survey.repeat_rounds} rounds together use" if survey.repeats else "One round uses"
     return (
-        f"One round uses ε {decimal_text(asked)} of the {decimal_text(most)} that this app ever "
-        f"spends, all of it at most ε {decimal_text(asked * rounds)}{until}."
+        f"{one} ε {decimal_text(asked)} of the {decimal_text(most)} that this app ever "
+        f"spends, all of it at most ε {decimal_text(asked * draws)}{until}."
     )
 
 

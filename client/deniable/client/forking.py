@@ -17,6 +17,9 @@ class ForkAware:
     """Something with locks or threads of its own. Call `same_process` first in each method."""
 
     def __init__(self) -> None:
+        """Whatever was inherited is remade first: what is new may share its files."""
+        for each in list(_watched):
+            each.same_process()
         self._remake()
         _watched.add(self)
 
@@ -62,6 +65,7 @@ def _after_in_child() -> None:
         each._remake()
 
 
-os.register_at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
-)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )

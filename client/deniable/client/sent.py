@@ -13,6 +13,7 @@ from deniable.client.state import outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, entries
 from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.client.state.people import Identity, known
 from deniable.shared.privacy.epsilon import decimal_text
 
 DELIVERIES = {
@@ -33,22 +34,26 @@ class Summary:
     entries: tuple[HistoryEntry, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     dropped: int = 0
+    others: int = 0  # people beside the install's own
 
     @property
     def text(self) -> str:
         return "\n".join(as_text(self))
 
 
-def read_summary(folder: str | os.PathLike[str]) -> Summary:
-    return summary(State(folder))
+def read_summary(folder: str | os.PathLike[str], person: str | None = None) -> Summary:
+    """Of a person by the app's id, or of the install's own."""
+    return summary(State(folder), Identity(person))
 
 
-def summary(state: State) -> Summary:
+def summary(state: State, identity: Identity) -> Summary:
     if not state.begun:
         return Summary()
-    with state.transaction() as db:
-        given = Consent().obstacle(db) is None
-        return Summary(given, tuple(entries(db)), read_ledger(db), outbox.dropped(db))
+    with state.transaction(durable=False) as db:
+        given, whose = Consent(identity).obstacle(db) is None, identity.person(db)
+        ledger, lost = read_ledger(db, whose), outbox.dropped(db, whose)
+        others = known(db) if identity == Identity(None) else 0
+        return Summary(given, tuple(entries(db, whose)), ledger, lost, others)
 
 
 def as_json(summary: Summary) -> dict[str, Any]:  # Any: a JSON document
@@ -84,6 +89,8 @@ def as_text(summary: Summary) -> Iterator[str]:
         yield from _entry_lines(entry)
     if summary.dropped:
         yield f"\n{summary.dropped} reports were dropped because too many were waiting."
+    if summary.others:
+        yield f"\nNot shown: what {summary.others} other people said; name one with --person ID."
     if summary.ledger.questions:
         yield from _spent_lines(summary.ledger)
 
@@ -92,6 +99,9 @@ def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
     delivery = DELIVERIES.get(entry.delivery) or escaped(entry.delivery)
     reason = f" ({escaped(entry.detail)})" if entry.detail else ""
     yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
+    repeats = next((part.repeats for part in entry.symbols), None)
+    if repeats is not None:
+        yield f"    the same report as in round {repeats}, at no further ε:"
     for part in entry.symbols:
         drawn = f" (was asked 1 of {part.drawn_from} questions)" if part.drawn_from > 1 else ""
         yield escaped(

@@ -64,7 +64,7 @@ export class Client {
       if (given && (this.#withdrawn || !before?.given)) {
         await this.#storage.put("consent", { given, id: hex(random(16)) });
       }
-      if (!given && before) await this.#storage.put("consent", { given });
+      if (!given) await this.#storage.put("consent", { given });
       if (given) globalThis.navigator?.storage?.persist?.().catch(() => {});
       this.#withdrawn = !given;
       if (!given) await this.#outbox.waiting(); // deletes them
@@ -149,10 +149,12 @@ export class Client {
       found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
     if ("status" in found) return found;
     const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
-    const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon]));
+    const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon])),
+      total = survey.epsilon; // not what the drawn question costs: refusals would tell which it is
     if ((await this.#consent()) !== consent) return noConsent;
     for (;;) { // until nobody else charges at the same time
-      const ledger = await readLedger(this.#storage), over = overspent(ledger, costs, this.#policy);
+      const ledger = await readLedger(this.#storage),
+        over = overspent(ledger, costs, total, this.#policy);
       if (ledger.answered.has(`${id} ${round}`)) {
         return {
           status: "already-answered",
@@ -162,23 +164,15 @@ export class Client {
         };
       }
       if (over) return { status: "budget-spent", detail: over, survey: id, round };
-      if (await charge(this.#storage, ledger, id, round, costs)) break;
+      if (await charge(this.#storage, ledger, id, round, costs, total)) break;
     }
     await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
     const key = unhex((await this.#storage.get(`key-${id}`)).key);
-    const reports = survey.questions.map((each) => ({
-      name: each.name,
-      ...each.report(valueOf(answers, each.name), this.#draw),
-    }));
-    const envelope = packEnvelope(
-      id,
-      round,
-      await envelopeId(key, id, round),
-      reports.map((each) => each.payload),
-    );
+    const values = survey.questions.map((each) => valueOf(answers, each.name));
+    const { payloads, unfit } = survey.report(values, this.#draw);
+    const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
     if ((await this.#consent()) !== consent) return { ...noConsent, survey: id, round }; // withdrawn meanwhile: it is forgotten
     await this.#outbox.queue(`${id}-${round}`, envelope, consent, survey.takenUntil(round));
-    const unfit = reports.filter((each) => !each.fits).map((each) => each.name);
     /** @type {Outcome} */
     const outcome = {
       status: "queued",

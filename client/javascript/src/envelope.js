@@ -32,7 +32,7 @@ export async function envelopeId(key, survey, round) {
   return new Uint8Array(mac, 0, 16);
 }
 
-/** @param {string} survey @param {number} round @param {Uint8Array} id @param {Uint8Array[]} payloads of one report's questions */
+/** @param {string} survey @param {number} round @param {Uint8Array} id @param {Uint8Array[]} payloads of one report, in order */
 export function packEnvelope(survey, round, id, payloads) {
   const payload = joined(...payloads);
   return joined("DNB1", unhex(survey), u32(round), id, u32(1), u32(payload.length), payload);

@@ -7,6 +7,8 @@
 
 import { sha256, Unusable } from "./survey.js";
 
+const TOTAL = ""; // no question has this name
+
 /**
  * @typedef {object} Storage small records by name; a promise is kept once they are on disk
  * @property {(name: string) => Promise<any>} get undefined if there is none
@@ -15,7 +17,7 @@ import { sha256, Unusable } from "./survey.js";
  * @property {(name: string) => Promise<void>} remove
  * @property {(prefix: string) => Promise<string[]>} names that begin so
  *
- * @typedef {Record<string, string>} Costs billionths of ε by question name
+ * @typedef {Record<string, string>} Costs billionths of ε by question name; under TOTAL what they all cost, where that is not their sum
  * @typedef {{count: number, answered: Set<string>, spent: Map<string, bigint>, total: bigint, seal: string}} Ledger
  */
 
@@ -32,18 +34,20 @@ export async function readLedger(storage) {
       );
     }
     answered.add(`${survey} ${round}`);
-    for (const [name, cost] of Object.entries(costs)) {
-      spent.set(name, (spent.get(name) ?? 0n) + BigInt(/** @type {string} */ (cost)));
-      total += BigInt(/** @type {string} */ (cost));
+    const { [TOTAL]: whole, ...names } = /** @type {Costs} */ (costs);
+    let sum = 0n;
+    for (const [name, cost] of Object.entries(names)) {
+      spent.set(name, (spent.get(name) ?? 0n) + BigInt(cost));
+      sum += BigInt(cost);
     }
+    total += whole === undefined ? sum : BigInt(whole);
   }
   return { count, answered, spent, total, seal };
 }
 
-/** Why these costs do not fit under the caps. @param {Ledger} ledger @param {Map<string, bigint>} costs @param {import("./policy.js").Policy} policy */
-export function overspent(ledger, costs, policy) {
-  const asked = [...costs.values()].reduce((a, b) => a + b, 0n);
-  if (ledger.total + asked > policy.totalCap) {
+/** Why these costs do not fit under the caps. @param {Ledger} ledger @param {Map<string, bigint>} costs @param {bigint} total @param {import("./policy.js").Policy} policy */
+export function overspent(ledger, costs, total, policy) {
+  if (ledger.total + total > policy.totalCap) {
     return "too little is left of maxEpsilon; nothing was charged";
   }
   const over = [...costs].find(([name, cost]) =>
@@ -52,9 +56,13 @@ export function overspent(ledger, costs, policy) {
   return over && `too little is left of maxEpsilonPerQuestion for ${over[0]}; nothing was charged`;
 }
 
-/** Whether it was charged; if not, another was faster. @param {Storage} storage @param {Ledger} ledger @param {string} survey @param {number} round @param {Map<string, bigint>} spent */
-export async function charge(storage, ledger, survey, round, spent) {
-  const costs = Object.fromEntries([...spent].map(([name, cost]) => [name, String(cost)]));
+/** Whether it was charged; if not, another was faster. @param {Storage} storage @param {Ledger} ledger @param {string} survey @param {number} round @param {Map<string, bigint>} spent @param {bigint} total */
+export async function charge(storage, ledger, survey, round, spent, total) {
+  const sum = [...spent.values()].reduce((a, b) => a + b),
+    whole = total === sum ? [] : [[TOTAL, total]];
+  const costs = Object.fromEntries(
+    [...spent, ...whole].map(([name, cost]) => [name, String(cost)]),
+  );
   const seal = await sealOf(ledger.seal, survey, round, costs);
   return storage.create(`charge-${ledger.count + 1}`, { survey, round, costs, seal });
 }

@@ -2,6 +2,9 @@
 
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 
+const MOST_SYMBOLS = 256; // one byte on the wire
+const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabilities are in units of 2^-64
+
 /**
  * @typedef {(bytes: number) => DataView} Draw so many random bytes
  * @typedef {number | readonly [bigint, bigint]} Answer its number, or its place in a number's range
@@ -10,7 +13,7 @@ import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
  * @property {number} answers how many there are
  * @property {(number: number) => Answer} answerAt
  * @property {(answer: Answer, draw: Draw) => Uint8Array} randomize the payload of one report
- * @property {boolean} [isPrivate] proved here, where rounding up alone does not prove it
+ * @property {boolean} [isProved] what neither a formula nor rounding up alone does prove
  */
 
 /** @param {DataView} roll */
@@ -129,7 +132,7 @@ function numberTable(e, integers, rows) {
       const row = sums[Number(scaled / denominator) + Number(raised)];
       return payload(row.reduce((symbol, sum) => symbol + Number(sum <= u64(roll)), 0), 1);
     },
-    isPrivate: columns.every((column) => {
+    isProved: columns.every((column) => {
       const [small, large] = column.reduce(([s, l], p) => [p < s ? p : s, p > l ? p : l], [
         ONE,
         0n,
@@ -184,7 +187,41 @@ function splitSign(e) {
   return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
 }
 
-/** @type {Record<string, {kind: string, sizes: [number, number], make: (e: bigint, size: number) => Mechanism}>} */
+/**
+ * It has no formula: its integers stand in the survey, and are proved here. Undefined if they are no such list.
+ * @param {bigint} e @param {number} m @param {bigint[]} given
+ */
+function optimalTable(e, m, given) {
+  const each = m + 2, half = given.length / each;
+  if (!Number.isInteger(half) || half < 1 || 2 * half > MOST_SYMBOLS) return undefined;
+  const first = Array.from({ length: half }, (_, j) => given.slice(j * each, (j + 1) * each));
+  const mirrored = first.map(([value, ...column]) => [
+    (BigInt(m) << 64n) - value,
+    ...column.reverse(),
+  ]);
+  const symbols = [...first, ...mirrored.reverse()], values = symbols.map(([value]) => value);
+  const rows = Array.from({ length: m + 1 }, (_, i) => symbols.map((symbol) => symbol[i + 1]));
+  const table = numberTable(e, given, rows);
+  const whole = rows.every((row) => row.reduce((a, b) => a + b) === ONE);
+  const ascending = values.every((value, j) => j === 0 || values[j - 1] <= value);
+  const unbiased = rows.every((row, i) => {
+    const bias = row.reduce((sum, units, j) => sum + units * values[j], -(BigInt(i) << 128n));
+    return -LARGEST_BIAS <= bias && bias <= LARGEST_BIAS;
+  });
+  // `table.isProved`: nothing is impossible, and no column's entries are further apart than e^ε
+  return { ...table, isProved: table.isProved && whole && ascending && unbiased };
+}
+
+/**
+ * `given`: its integers come with the survey. `step`: between sizes, where not all are taken.
+ * @typedef {object} Listed
+ * @property {string} kind
+ * @property {[number, number]} sizes
+ * @property {number} [step]
+ * @property {boolean} [given]
+ * @property {(e: bigint, size: number, given: bigint[]) => Mechanism | undefined} make
+ */
+/** @type {Record<string, Listed>} */
 export const MECHANISMS = {
   "randomized-response": { kind: "bit", sizes: [2, 2], make: randomizedResponse },
   "k-randomized-response": { kind: "choice", sizes: [2, 65_536], make: kRandomizedResponse },
@@ -194,4 +231,5 @@ export const MECHANISMS = {
   "local-laplace": { kind: "number", sizes: [1, 255], make: localLaplace },
   "ternary": { kind: "number", sizes: [2, 2], make: ternary },
   "split-sign": { kind: "number", sizes: [2, 2], make: splitSign },
+  "optimal-table": { kind: "number", sizes: [2, 32], step: 2, given: true, make: optimalTable },
 };

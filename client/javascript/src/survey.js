@@ -78,6 +78,13 @@ function day(text) {
     : NaN;
 }
 
+/** Whole numbers, each written in one way; none where they are not. @param {unknown} texts @returns {bigint[]} */
+export const wholeNumbers = (texts) =>
+  Array.isArray(texts) &&
+    texts.every((text) => typeof text === "string" && /^(0|-?[1-9]\d{0,29})$/.test(text))
+    ? texts.map(BigInt)
+    : [];
+
 /** Decimal text as billionths of ε; -1 if it is none. @param {unknown} text */
 export function billionths(text) {
   const match = typeof text === "string" && /^(0|[1-9]\d{0,8})(?:\.(\d{0,8}[1-9]))?$/.exec(text);
@@ -103,6 +110,7 @@ export function parseSurvey(text) {
     "grace_days",
     "retention_days",
     "minimum_reports",
+    ...(Object.hasOwn(survey ?? {}, "ask") ? ["ask"] : []),
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
@@ -119,6 +127,8 @@ export function parseSurvey(text) {
   must(Array.isArray(tables) && tables.length >= 1 && tables.length <= 100, "question");
   const questions = tables.map(parseQuestion);
   must(new Set(questions.map((each) => each.name)).size === questions.length, "question names");
+  const asksOne = "ask" in survey;
+  must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
   const opens = day(survey.opens),
     closes = day(survey.closes),
     { of, begins } = ROUNDS[survey.round];
@@ -133,9 +143,39 @@ export function parseSurvey(text) {
     roundOf: of,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
-    epsilon: questions.reduce((sum, each) => sum + each.epsilon, 0n),
+    /** What one round gives away about anyone: where one question is drawn, a report tells of no other. */
+    epsilon: questions.map((each) => each.epsilon).reduce((a, b) =>
+      asksOne ? a > b ? a : b : a + b
+    ),
+    report: asksOne ? reportOne(questions) : reportAll(questions),
   };
 }
+
+/**
+ * @typedef {ReturnType<typeof parseQuestion>} Question
+ * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report what is sent, and for the app the questions whose answers did not fit
+ */
+/** @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Report} */
+const reportAll = (questions) => (answers, draw) => {
+  const made = questions.map((each, n) => each.report(answers[n], draw));
+  return {
+    payloads: made.map((each) => each.payload),
+    unfit: questions.filter((_, n) => !made[n].fits).map((each) => each.name),
+  };
+};
+
+/**
+ * Of one question, drawn whatever the answers are: all are randomized and one is kept, so that work
+ * and randomness are the same whichever it is.
+ * @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Report}
+ */
+const reportOne = (questions) => (answers, draw) => {
+  const drawn = Number((draw(8).getBigUint64(0, true) * BigInt(questions.length)) >> 64n);
+  const { payloads, unfit } = reportAll(questions)(answers, draw);
+  const longest = Math.max(...payloads.map((each) => each.length));
+  const padding = new Uint8Array(longest - payloads[drawn].length);
+  return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
+};
 
 /** Each key once in its object: `JSON.parse` keeps the last in silence. @param {string} text @returns {any} */
 function parseJson(text) {
@@ -188,14 +228,17 @@ function parseQuestion(table) {
     );
   }
   const size = kind === "choice" ? options.length : table.grid ?? listed.sizes[0];
-  must(isCount(size, ...listed.sizes), "size");
-  const mechanism = listed.make(epsilon, size), integers = mechanism.integers.map(String);
   must(
-    Array.isArray(table.integers) && table.integers.length === integers.length &&
-      integers.every((each, n) => each === table.integers[n]),
+    isCount(size, ...listed.sizes) && (size - listed.sizes[0]) % (listed.step ?? 1) === 0,
+    "size",
+  );
+  const integers = wholeNumbers(table.integers), mechanism = listed.make(epsilon, size, integers);
+  must(
+    mechanism?.integers.length === integers.length &&
+      integers.every((each, n) => each === mechanism.integers[n]),
     "integers are not those of its ε",
   );
-  must(mechanism.isPrivate !== false, "ε is too small for so fine a table");
+  must(mechanism.isProved !== false, "what its integers should be is not proved of them");
   const place = kind === "bit"
     ? placeBit
     : kind === "number"

@@ -10,11 +10,15 @@ from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from deniable.server.http import envelopes, operations, results, surveys
+from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.context import EXTENSION, Parts
-from deniable.server.http.messages import HttpError, problem
+from deniable.server.http.messages import HttpError, problem, problem_of
+from deniable.server.http.sessions import Sessions
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard
+from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -33,7 +37,11 @@ log = logging.getLogger("deniable.server")
 
 
 def create_app(
-    store: Store, catalogue: Catalogue, writer: Writer, clock: Clock | None = None
+    store: Store,
+    catalogue: Catalogue,
+    writer: Writer,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -41,7 +49,19 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
-    app.extensions[EXTENSION] = Parts(store, catalogue, writer, clock or Clock(), Metrics(writer))
+    time = clock or Clock()
+    metrics = Metrics(writer, time)
+    app.extensions[EXTENSION] = Parts(
+        store,
+        catalogue,
+        writer,
+        time,
+        metrics,
+        ForgeryWatch(store, catalogue, time, metrics.forged),
+        Sessions(time),
+        AppTokens(time),
+        limits,
+    )
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
@@ -52,7 +72,7 @@ def create_app(
 
 
 def _http_problem(error: HttpError) -> Response:
-    return problem(error.status, error.detail, code=error.code)
+    return problem_of(error)
 
 
 def _store_unusable(error: StoreUnusable) -> Response:

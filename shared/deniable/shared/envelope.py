@@ -27,6 +27,8 @@ MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")
 CONTENT_TYPE = "application/vnd.deniable.envelopes"
 MOST_BODY_BYTES = 2**20
+MOST_JSON_BYTES = 2**16  # parsed, JSON takes some twenty times its length of memory
+MOST_ENVELOPES = 4_096  # in one body with an app token; without one it holds one envelope
 MOST_REPORTS = 65_536
 NO_QUESTION = "a report begins with the number of one of the survey's questions, from 0"
 NOT_ZERO = "what follows its symbol is not zero"
@@ -132,8 +134,9 @@ def _decode(question: Question, payload: bytes) -> int:
     return symbol
 
 
-def parse_envelopes(body: bytes) -> list[Envelope]:
-    """Every envelope of a binary body; a body that cannot be read to its end is refused whole."""
+def parse_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[Envelope]:
+    """Every envelope of a binary body; a body that cannot be read to its end is refused whole, and
+    so is one that holds more envelopes than its sender may put there."""
     envelopes: list[Envelope] = []
     start = 0
     while start < len(body):
@@ -147,6 +150,8 @@ def parse_envelopes(body: bytes) -> list[Envelope]:
             )
         if len(body) - start < length:
             raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its payload")
+        if len(envelopes) == most:
+            raise _too_many(most)
         envelopes.append(Envelope(survey.hex(), number, id_, count, body[start : start + length]))
         start += length
     if not envelopes:
@@ -154,8 +159,12 @@ def parse_envelopes(body: bytes) -> list[Envelope]:
     return envelopes
 
 
-def parse_json_envelopes(body: bytes) -> list[NamedReports]:
+def parse_json_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[NamedReports]:
     """The JSON twin: no repeated keys, whole numbers only; symbols wait for their survey."""
+    if len(body) > MOST_JSON_BYTES:
+        raise InvalidEnvelope(
+            "too-long", f"a body in JSON has at most {MOST_JSON_BYTES} bytes; send {CONTENT_TYPE}"
+        )
     try:
         table = json.loads(
             body.decode("utf-8"),
@@ -170,7 +179,15 @@ def parse_json_envelopes(body: bytes) -> list[NamedReports]:
     envelopes = _fields(table, "the body", envelopes=list)["envelopes"]
     if not envelopes:
         raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
+    if len(envelopes) > most:
+        raise _too_many(most)
     return [_named(index, part) for index, part in enumerate(envelopes)]
+
+
+def _too_many(most: int) -> InvalidEnvelope:
+    beyond = "; more take an app token" if most == 1 else ""
+    envelopes = "1 envelope" if most == 1 else f"{most} envelopes"
+    return InvalidEnvelope("too-many", f"a body holds at most {envelopes}{beyond}")
 
 
 def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:

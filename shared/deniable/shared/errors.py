@@ -5,6 +5,7 @@
     ├── InvalidSurvey       a survey document that nobody should answer                (ValueError)
     ├── InvalidPolicy       a policy that an app cannot have meant                     (ValueError)
     ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
+    ├── InvalidPerson       an id for which an app keeps no person                     (ValueError)
     ├── InvalidEnvelope     bytes that are not envelopes, or an envelope not taken     (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
     ├── WrongUse            a command called with what it cannot use: exit code 2
@@ -15,6 +16,8 @@
 A message says what was wrong, what was got and what to do. It never carries an answer: messages
 end in logs, and an answer never leaves the device.
 """
+
+from deniable.shared.refusals import EnvelopeCode, RequestCode
 
 
 class DeniableError(Exception):
@@ -48,10 +51,20 @@ class InvalidAnswer(DeniableError, ValueError):
         self.question = question
 
 
+class InvalidPerson(DeniableError, ValueError):
+    """An id that names no person: empty, very long, or no text. Never carries the id."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__(
+            "a person's id is a text of 1 to 1000 characters, the app's own for them; "
+            f"this one cannot be used: {mistake}; nothing was recorded"
+        )
+
+
 class InvalidEnvelope(DeniableError, ValueError):
     """Bytes or JSON that are no envelopes. `code` is for programs, the detail for people."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: EnvelopeCode | RequestCode, detail: str) -> None:
         super().__init__(detail)
         self.code, self.detail = code, detail
 

@@ -7,7 +7,12 @@ answered like any other.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb
@@ -51,7 +56,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-epsilon-per-round", metavar="E", help="and in one round of a survey")
     parser.add_argument("--ca", metavar="FILE", help="authorities, instead of the usual ones")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
-    parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS")
+    parser.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS")
     parser.add_argument("--yes", action="store_true", help="the person has agreed; asked otherwise")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -73,6 +78,13 @@ def run(chosen: Namespace) -> int:
         waiting = client.flush(chosen.timeout)
     _print(outcome, waiting, chosen.json)
     return EXIT_CODES.get(outcome.status, 1)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError("give seconds, like 10") from None  # it may be an answer
 
 
 def _said(arguments: list[str]) -> dict[str, object]:

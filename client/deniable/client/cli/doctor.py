@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from deniable.shared.cli.findings import Finding, tell
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
-
-if TYPE_CHECKING:
-    from deniable.client.doctoring.finding import Finding
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -30,18 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     if chosen.server is None and chosen.state is None:
         raise WrongUse("name what to look at: --server URL, --state DIR, or both")
-    findings = list(_findings(chosen))
-    well = all(each.well for each in findings)
-    if chosen.json:
-        import json
-
-        print(json.dumps({"well": well, "checks": [asdict(each) for each in findings]}))
-    else:
-        for each in findings:
-            print(f"{'ok   ' if each.well else 'FAULT'}  {each.check}: {each.says}")
-            if each.cure:
-                print(f"       {each.cure}")
-    return 0 if well else 1
+    return tell(_findings(chosen), as_json=chosen.json)
 
 
 def _findings(chosen: Namespace) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from deniable.shared.cli.verb import Verb
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--state", required=True, metavar="DIR", help="the app's state folder")
+    parser.add_argument("--person", metavar="ID", help="one of many people, by the app's id")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -15,7 +16,7 @@ def run(chosen: Namespace) -> int:
 
     from deniable.client.sent import as_json, as_text, read_summary
 
-    summary = read_summary(chosen.state)
+    summary = read_summary(chosen.state, chosen.person)
     if chosen.json:
         print(json.dumps(as_json(summary), indent=1))
     else:

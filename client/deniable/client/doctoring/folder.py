@@ -7,10 +7,11 @@ import stat
 from collections.abc import Iterator
 
 from deniable.client.budget import budget
-from deniable.client.doctoring.finding import Finding
 from deniable.client.policy import Policy
 from deniable.client.sent import Summary, summary
 from deniable.client.state.connection import State
+from deniable.client.state.people import Identity
+from deniable.shared.cli.findings import Finding
 from deniable.shared.errors import StoreUnusable
 
 ANY_KEY = "00" * 32  # the caps alone are asked of the policy
@@ -23,7 +24,7 @@ def look_at_folder(folder: str, max_epsilon: str) -> Iterator[Finding]:
         return
     yield _permissions(state)
     try:
-        seen = summary(state)
+        seen = summary(state, Identity(None))
     except StoreUnusable as error:
         cure = "put back what was there, or delete the folder to begin as a new install"
         yield Finding("state", False, str(error), cure)

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from deniable.client.doctoring.finding import Finding
 from deniable.client.escaping import escaped
 from deniable.client.net.failures import failure
 from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.policy import Policy
+from deniable.shared.cli.findings import Finding
 from deniable.shared.errors import DeniableError
 from deniable.shared.survey.document import Survey
 

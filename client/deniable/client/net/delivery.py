@@ -9,9 +9,11 @@ from typing import Literal
 
 from deniable.client.escaping import escaped
 from deniable.client.net.transport import Reply
+from deniable.shared.refusals import EnvelopeCode
 
 FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
 MOST_RETRY_AFTER = 3600.0
+PASSING: frozenset[EnvelopeCode] = frozenset({"early"})  # our clock is ahead of the server's
 MOST_CODE = 64  # characters of what a server calls its refusal
 
 
@@ -60,7 +62,7 @@ def _taken_or_refused(body: bytes) -> DeliveryResult:
         code = escaped(str(refused[0]["code"]), MOST_CODE) if refused else ""
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return unreadable
-    if code == "early":  # our clock is ahead of the server's: that passes
+    if code in PASSING:
         return DeliveryResult(None, code)
     if code:
         return DeliveryResult("refused", code)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.consent import Consent
+from deniable.client.consent import Consents
 from deniable.client.escaping import escaped
 from deniable.client.net.fetching import Fetching
 from deniable.client.net.listing import ID, read_list, verified
@@ -37,6 +37,7 @@ class Found:
 
     id: str
     survey: Survey
+    same: tuple[str, ...] = ()  # ids of others of this name that ask the same
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class Surveys:
         policy: Policy,
         server: str,
         transport: Transport,
-        consent: Consent,
+        consents: Consents,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         timeout: float,
     ) -> None:
-        self._state, self._policy, self._consent, self._now = state, policy, consent, now
+        self._state, self._policy, self._consents, self._now = state, policy, consents, now
         self.server = server
         self._fetching = Fetching(transport, self._keep, monotonic, timeout)
         self._verified: dict[str, Survey] = {}
@@ -71,6 +72,15 @@ class Surveys:
         # Before the list is read, or a fetch in between would be missed.
         fetches = self._fetching.ended_well
         return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
+
+    def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
+        """What `find` would find without the network, where that takes no time."""
+        meant = self._meant(seen.kept, wanted)
+        if all(each.document is None or each.id in self._verified for each in meant):
+            choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
+            if fresh and isinstance(choice, Found):
+                return choice
+        return None
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
         """The newest open survey of this name that has no obstacle, or the one of this id; else
@@ -82,7 +92,7 @@ class Surveys:
         if fresh and isinstance(choice, Found):
             return choice
         if self._fetching.fetch(seen.fetches):
-            with self._state.transaction() as db:
+            with self._state.transaction(durable=False) as db:
                 seen = self.seen(db)
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         self._fetching.pace(isinstance(choice, Found) and fresh)
@@ -118,10 +128,12 @@ class Surveys:
         self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
     ) -> tuple[Found | Outcome, bool]:
         """The choice from this list, and whether the list is fresh."""
-        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
-        meant = [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
-        return self._newest(meant, wanted, today, obstacle), fresh
+        return self._newest(self._meant(kept, wanted), wanted, today, obstacle), fresh
+
+    def _meant(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
+        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
+        return [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
 
     def _newest(
         self, meant: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
@@ -143,7 +155,9 @@ class Surveys:
             fitting or answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position)
         )
         if fitting:
-            return Found(entry.id, survey)
+            others = [(e.id, s) for e, s in sound if e.id != entry.id]
+            same = tuple(id_ for id_, other in others if survey.asks_the_same(other))
+            return Found(entry.id, survey, same)
         if answerable:
             return Outcome("refused", obstacle(survey) or "", entry.id)
         closed = (
@@ -167,5 +181,5 @@ class Surveys:
     def _keep(self, reply: Reply) -> None:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
-            if self._consent.is_given(db):
+            if not self._consents.obstacle(db):
                 keep_list(db, self.server, listed, self._policy.fingerprint, self._now())

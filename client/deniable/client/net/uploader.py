@@ -1,5 +1,5 @@
-"""The uploader: one background thread that sends what waits for its own server, one envelope in
-each request.
+"""The uploader: one background thread that sends what waits for its own server, of all people, one
+envelope in each request.
 
 It starts when there is something to send and ends when there is nothing left, so a fork, an exit
 or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from deniable.client.consent import Consent
+from deniable.client.consent import Consents
 from deniable.client.escaping import escaped
 from deniable.client.forking import ForkAware
 from deniable.client.logs import failed
@@ -36,7 +36,7 @@ class Uploader(ForkAware):
         state: State,
         server: str,
         transport: Transport,
-        consent: Consent,
+        consents: Consents,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         timeout: float,
@@ -44,7 +44,7 @@ class Uploader(ForkAware):
     ) -> None:
         self._send_within, self.send_seconds = send_within, timeout
         self._state, self._server, self._transport, self._now = state, server, transport, now
-        self._consent, self._monotonic = consent, monotonic
+        self._consents, self._monotonic = consents, monotonic
         super().__init__()
 
     def remake(self) -> None:
@@ -67,7 +67,7 @@ class Uploader(ForkAware):
         """Send what waits now, at once unless the server asked for a pause; returns what's left."""
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             fence = outbox.newest(db)
         self._hurry(fence)
         try:
@@ -177,10 +177,10 @@ class Uploader(ForkAware):
             result = self._send(taken)
             _log(result)
             if result.settled is not None:
-                with self._state.transaction() as db:
+                with self._state.transaction(durable=False) as db:
                     outbox.finish(db, taken, result.settled, result.detail)
             elif not result.reached:
-                with self._state.transaction() as db:
+                with self._state.transaction(durable=False) as db:
                     sending.untake(db, taken)
             return result
         except StoreUnusable:
@@ -189,14 +189,14 @@ class Uploader(ForkAware):
 
     def _take(self) -> QueuedEnvelope | float | None:
         now, fence = self._now(), self._fence
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
-            if self._consent.obstacle(db):
+            if self._consents.obstacle(db):
                 return None
             if not self._scattered:
                 sending.scatter(db, self._server, now, self._send_within, fence)
                 self._scattered = True
-            taken = sending.take(db, self._server, now, fence)
+            taken = sending.take(db, self._server, now, fence, self._send_within)
             return taken or sending.rest(db, self._server, now)
 
     def _send(self, first: QueuedEnvelope) -> DeliveryResult:
@@ -212,7 +212,7 @@ class Uploader(ForkAware):
             return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
     def _left(self, fence: int) -> int:
-        with self._state.transaction() as db:
+        with self._state.transaction(durable=False) as db:
             return outbox.waiting(db, self._server, fence)
 
 

@@ -2,7 +2,18 @@
 
 Every transaction begins IMMEDIATE: one at a time, over all threads and processes, and none lasts
 while the network is slow. Between transactions the connection is kept, and closed before a fork:
-no child finds one open. It is opened anew when another file stands in its place.
+no child finds one open (of forks in C, see inherited.py). It is opened anew when another file
+stands in its place.
+
+Changes go to a write-ahead log, the -wal file [1]. A durable transaction has ended when the disk
+says that the log is written: one sync. Any other is in the hands of the system: it outlives the
+process, not a loss of power. Whatever is lost then is lost from the log's end: its frames carry a
+running checksum, and recovery stops at the first one that does not fit. So a durable transaction
+takes all before it to the disk, and what comes later cannot tear it. Where something is deleted
+that must not be left, the log is folded into the database and emptied. A file system without shared
+memory has no such log: there SQLite keeps a rollback journal, and every transaction is durable.
+
+[1] SQLite, "Write-Ahead Logging" and "WAL-mode File Format", sqlite.org.
 """
 
 from __future__ import annotations
@@ -19,18 +30,31 @@ from typing import Any
 from urllib.parse import quote
 
 from deniable.client.forking import ForkAware
-from deniable.client.state import Transaction, schema
-from deniable.client.state.ledger import count_charges
+from deniable.client.state import Transaction, inherited, schema
+from deniable.client.state.ledger import count_charges, none_is_missing
 from deniable.client.state.marker import Marker, sync_folder
 from deniable.shared.errors import StoreUnusable
 
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
 PATIENCE = 5.0  # seconds to wait for other threads and processes
-_OF_PARENTS: list[sqlite3.Connection] = []  # connections that a fork in C has copied
+MOST_LOGGED = 4_000  # pages; the commit that exceeds them folds the log into the database
+MOST_CHECKED = 16 * 2**20  # bytes; each ledger is checked by its seals, whatever the size
 
 
-class StateBusy(StoreUnusable):
-    """Another process, or a fork, has held the database for too long. It may pass."""
+class StateBlocked(StoreUnusable):
+    """Another process has held the database for too long, or the disk is full or cannot be written.
+    Nothing is damaged, and it may pass."""
+
+
+BLOCKED = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+}
 
 
 class State(ForkAware):
@@ -39,8 +63,9 @@ class State(ForkAware):
         self.database, self.marker = self.folder / DATABASE, Marker(self.folder / MARKER)
         self._address = f"file:{quote(str(self.database))}?mode=rw"
         self._gate, self._held = threading.Lock(), False
-        self._db: sqlite3.Connection | None = None
+        self._db: Transaction | None = None
         self._file: tuple[int, int] | None = None  # which file the connection has open
+        self._opened: inherited.Files | None = None  # the same, with the files beside it
         super().__init__()
 
     def remake(self) -> None:
@@ -48,8 +73,8 @@ class State(ForkAware):
         parent's connection must not even be closed here: it is kept, and never used."""
         self._broken = self._gate.locked() and not self._held
         if self._db is not None:
-            _OF_PARENTS.append(self._db)
-            self._db = None
+            inherited.leave(self._db, self.database, self._opened)
+        self._db = self._opened = None
         self._held = self._checked = False
         self._gate = threading.Lock()
 
@@ -59,16 +84,19 @@ class State(ForkAware):
         return self.database.exists() or self.marker.exists
 
     @contextmanager
-    def transaction(self, create: bool = False) -> Iterator[Transaction]:
-        """All of it on disk when the block ends well, none of it otherwise."""
+    def transaction(self, create: bool = False, durable: bool = True) -> Iterator[Transaction]:
+        """All of it on disk when the block ends well, none of it otherwise. If it need not be
+        durable, a loss of power may undo it."""
         with self._exclusively(), _as_unusable(self.database):
-            db = self._begin(create)
+            db = self._begin(create, durable)
             try:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
                 self._disconnect()
                 raise
+            if db.erased:
+                _fold(db)
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another."""
@@ -79,7 +107,7 @@ class State(ForkAware):
         """Delete a database that cannot be read, but never the marker: no budget comes back."""
         try:
             self.marker.make()
-            for suffix in ("", "-journal"):
+            for suffix in ("", "-journal", "-wal", "-shm"):
                 Path(f"{self.database}{suffix}").unlink(missing_ok=True)
         except OSError:
             return False
@@ -93,26 +121,26 @@ class State(ForkAware):
         self.same_process()
         gate = self._gate
         if self._broken or not gate.acquire(timeout=PATIENCE):
-            raise StateBusy("the state is in use by another thread, or was in use at a fork")
+            raise StateBlocked("the state is in use by another thread, or was in use at a fork")
         try:
             yield
         finally:
             gate.release()
 
-    def _begin(self, create: bool) -> sqlite3.Connection:
+    def _begin(self, create: bool, durable: bool) -> Transaction:
         """A connection inside a transaction. SQLite says "busy" at once in some of its own
         moments (the last connection closing, recovery), so waiting is up to us."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._open(create)
+                return self._open(create, durable)
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - how long it waits is no secret
 
-    def _open(self, create: bool) -> sqlite3.Connection:
+    def _open(self, create: bool, durable: bool) -> Transaction:
         charges = self.marker.charges
         if not self.database.exists():
             if charges is not None:
@@ -125,47 +153,60 @@ class State(ForkAware):
             self._make_file()
         try:
             db = self._connect()
+            begun = charges is not None  # else the schema is on disk before there is a marker
+            lax = not durable and begun and self._opened is not None
+            db.execute(f"PRAGMA synchronous = {'NORMAL' if lax else 'FULL'}")
             self._prepare(db, charges)
         except BaseException:
             self._disconnect()
             raise
         return db
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Transaction:
         """To a database that is there: SQLite must not make an empty one in its place."""
         stat = self.database.stat()
         file = stat.st_dev, stat.st_ino
         if self._file != file:
             self._disconnect()
         if self._db is None:
+            inherited.take_locks(self.database)
             self._db = sqlite3.connect(
-                self._address, uri=True, timeout=0.5, isolation_level=None, check_same_thread=False
+                self._address,
+                uri=True,
+                timeout=0.5,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=Transaction,
             )
             self._file = file
-            self._db.execute("PRAGMA journal_mode = TRUNCATE")
-            self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
             self._db.execute("PRAGMA secure_delete = ON")
+            if self._db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",):
+                self._db.execute(f"PRAGMA wal_autocheckpoint = {MOST_LOGGED}")
+                self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # opens the log
+                self._opened = inherited.files(self.database)
+            else:
+                self._db.execute("PRAGMA journal_mode = TRUNCATE")
         return self._db
 
     def _disconnect(self) -> None:
         """Roll back what is under way, and close."""
-        db, self._db, self._file = self._db, None, None
+        db, self._db, self._file, self._opened = self._db, None, None, None
         if db is not None:
             with suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             db.close()
 
-    def _prepare(self, db: sqlite3.Connection, charges: int | None) -> None:
+    def _prepare(self, db: Transaction, charges: int | None) -> None:
         db.execute("BEGIN IMMEDIATE")
         version = _pragma(db, "user_version")
         if version == 0 and charges is None and not _pragma(db, "schema_version"):
             schema.create(db)
             db.execute("COMMIT")  # before there is a marker: an empty database beside one is a loss
             db.execute("BEGIN IMMEDIATE")
-        elif version == 1 and _pragma(db, "application_id") == schema.APPLICATION:
-            schema.migrate(db)
+        elif version in (1, 2, 3) and _pragma(db, "application_id") == schema.APPLICATION:
+            schema.migrate(db, version)
         elif (version, _pragma(db, "application_id")) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
                 f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
@@ -175,9 +216,11 @@ class State(ForkAware):
             self.marker.make()
         self._check_whole(db, charges or 0)
 
-    def _check_whole(self, db: sqlite3.Connection, charges: int) -> None:
+    def _check_whole(self, db: Transaction, charges: int) -> None:
         if not self._checked:
-            if _pragma(db, "integrity_check(1)") != "ok":
+            size = _pragma(db, "page_count") * _pragma(db, "page_size")
+            sound = size > MOST_CHECKED or _pragma(db, "integrity_check(1)") == "ok"
+            if not (sound and none_is_missing(db)):
                 raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
             self._checked = True
         kept = count_charges(db)
@@ -195,7 +238,21 @@ class State(ForkAware):
             self.folder.mkdir(mode=0o700, exist_ok=True)
         for folder in missing:
             sync_folder(folder.parent)
-        os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
+        self._link_new_file()
+
+    def _link_new_file(self) -> None:
+        """Under its name nothing is closed: closing any file of a database drops the locks that
+        SQLite holds on it elsewhere in this process."""
+        new = Path(f"{self.database}-new")
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT, 0o600))
+        try:
+            os.link(new, self.database)
+        except (FileExistsError, FileNotFoundError):
+            return  # another was faster
+        except OSError:  # no links on this file system
+            new.replace(self.database)
+        finally:
+            new.unlink(missing_ok=True)
 
     # Forks: a fork waits for the transaction under way
 
@@ -211,7 +268,13 @@ class State(ForkAware):
             self._gate.release()
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> Any:  # Any: SQLite's kinds of value
+def _fold(db: Transaction) -> None:
+    """Into the database with the log. Where others are at work in it, the next transaction does."""
+    with suppress(sqlite3.Error):
+        db.erased = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0
+
+
+def _pragma(db: Transaction, name: str) -> Any:  # Any: SQLite's kinds of value
     return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 
@@ -222,11 +285,11 @@ def _as_unusable(database: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        kind = StateBusy if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreUnusable
+        kind = StateBlocked if code in BLOCKED else StoreUnusable
         raise kind(f"{database} cannot be used: {error}; nothing was sent") from None
     except (TypeError, ValueError):  # a value that was never written so
         raise StoreUnusable(f"{database} is damaged; nothing was sent") from None
     except OSError as error:
-        raise StoreUnusable(
+        raise StateBlocked(
             f"{database} cannot be used: {error.strerror or error}; nothing was sent"
         ) from None

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deniable.client.state import Transaction
+from deniable.client.state.people import OWN
 
 if TYPE_CHECKING:
     from deniable.shared.survey.questions import Question
@@ -29,6 +30,7 @@ class ReportedSymbol:
     says: str
     odds: str
     drawn_from: int = 1  # so many questions, of which only this one was asked
+    repeats: int | None = None  # the round whose report is sent again
 
 
 @dataclass(frozen=True)
@@ -45,47 +47,75 @@ class HistoryEntry:
 
 
 def reported(
-    questions: Iterable[Question], symbols: Iterable[int | None], drawn_from: int = 1
+    questions: Iterable[Question],
+    symbols: Iterable[int | None],
+    drawn_from: int = 1,
+    repeats: int | None = None,
 ) -> tuple[ReportedSymbol, ...]:
     """What a report says, question by question, and how far that can be believed."""
     pairs = zip(questions, symbols, strict=True)
     return tuple(
-        _reported(question, symbol, drawn_from) for question, symbol in pairs if symbol is not None
+        _reported(question, symbol, drawn_from, repeats)
+        for question, symbol in pairs
+        if symbol is not None
     )
 
 
-def _reported(question: Question, symbol: int, drawn_from: int) -> ReportedSymbol:
+def _reported(
+    question: Question, symbol: int, drawn_from: int, repeats: int | None
+) -> ReportedSymbol:
     text, odds = question.describe(symbol), question.mechanism.explain(symbol)
     says = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-    return ReportedSymbol(question.name, str(question.epsilon), says, odds, drawn_from)
+    return ReportedSymbol(question.name, str(question.epsilon), says, odds, drawn_from, repeats)
 
 
-def add(db: Transaction, entry: HistoryEntry) -> None:
-    """A report that is queued now. The oldest entries make room."""
+def add(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
+    """A report that is queued now. The person's oldest entries make room."""
     said = json.dumps([asdict(each) for each in entry.symbols], ensure_ascii=False)
     db.execute(
-        "INSERT OR REPLACE INTO history (survey, name, round, day, said, verdict, detail)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (entry.survey, entry.name, entry.round, entry.day, said, entry.delivery, entry.detail),
+        "INSERT OR REPLACE INTO history"
+        " (person, survey, name, round, day, said, verdict, detail)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            person,
+            entry.survey,
+            entry.name,
+            entry.round,
+            entry.day,
+            said,
+            entry.delivery,
+            entry.detail,
+        ),
     )
     db.execute(
-        "DELETE FROM history WHERE number <= (SELECT max(number) FROM history) - ?", (MOST_KEPT,)
+        "DELETE FROM history WHERE person = :person AND number <= (SELECT number FROM history"
+        " WHERE person = :person ORDER BY number DESC LIMIT 1 OFFSET :most)",
+        {"person": person, "most": MOST_KEPT},
     )
 
 
-def settle(db: Transaction, survey: str, round_: int, delivery: Delivery, detail: str = "") -> None:
+def settle(
+    db: Transaction,
+    person: bytes,
+    survey: str,
+    round_: int,
+    delivery: Delivery,
+    detail: str = "",
+) -> None:
     """What became of a report. What the server said once is not overwritten."""
     db.execute(
         "UPDATE history SET verdict = ?, detail = ?"
-        " WHERE survey = ? AND round = ? AND verdict NOT IN ('accepted', 'refused')",
-        (delivery, detail, survey, round_),
+        " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN ('accepted', 'refused')",
+        (delivery, detail, person, survey, round_),
     )
 
 
-def entries(db: Transaction) -> list[HistoryEntry]:
-    """Oldest first."""
+def entries(db: Transaction, person: bytes = OWN) -> list[HistoryEntry]:
+    """A person's, oldest first."""
     rows = db.execute(
-        "SELECT survey, name, round, day, said, verdict, detail FROM history ORDER BY number"
+        "SELECT survey, name, round, day, said, verdict, detail FROM history"
+        " WHERE person = ? ORDER BY number",
+        (person,),
     )
     return [
         HistoryEntry(survey, name, round_, day, _symbols(said), delivery, detail)

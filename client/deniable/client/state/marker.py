@@ -9,8 +9,11 @@ It is never made shorter, and never deleted.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
+
+WINDOWS: bool = sys.platform.startswith("win")
 
 
 class Marker:
@@ -38,13 +41,17 @@ class Marker:
         with suppress(OSError):  # the next transaction makes up for it
             marker = os.open(self.path, os.O_WRONLY)
             try:
-                os.pwrite(marker, b".", charges - 1)
+                os.lseek(marker, charges - 1, os.SEEK_SET)
+                os.write(marker, b".")
             finally:
                 os.close(marker)
 
 
 def sync_folder(path: Path) -> None:
-    """The names in this folder are on disk when this returns."""
+    """The names in this folder are on disk when this returns. Windows cannot open a folder: there
+    the file system's own journal keeps names."""
+    if WINDOWS:
+        return
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -1,6 +1,6 @@
 """The outbox: envelopes on disk until it is known what became of them, and what makes their ids.
 
-Each survey has a random key of its own on this device. With it, ids of different rounds and surveys
+Each person has a random key for each survey. With it, ids of different rounds and surveys
 cannot be linked; without it, nobody can tell any more which envelopes came from here. So it is
 destroyed once no report of the survey is taken.
 """
@@ -8,27 +8,31 @@ destroyed once no report of the survey is taken.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.state import Transaction, history
+from deniable.client.state import Transaction, history, kept_reports
 from deniable.client.state.history import Delivery, HistoryEntry
+from deniable.client.state.people import OWN
 from deniable.client.state.settings import read_setting, write_setting
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
 
-MOST_WAITING = 500
+MOST_WAITING = 500  # of one person: nobody who answers much pushes out what others have said
+MOST_IN_ALL = 100_000
+COUNTED_EACH = 100  # all are counted with every so manieth envelope, as that takes a while
 KEY_BYTES = 32
-THEIRS = (
-    "server IN (:server, '')"  # what version 1 left names no server: it goes to whoever comes first
-)
+# What version 1 left names no server: it goes to whoever comes first.
+THEIRS = "server IN (:server, '')"
 
 
 @dataclass(frozen=True)
 class QueuedEnvelope:
     number: int
+    person: bytes
     survey: str
     round: int
     packed: bytes
@@ -37,25 +41,38 @@ class QueuedEnvelope:
 
 def put(
     db: Transaction,
+    person: bytes,
     envelope: Envelope,
     until: datetime,
     entry: HistoryEntry,
     server: str,
     due: float = 0.0,
 ) -> None:
-    """One more envelope to send to this server, and its entry in the history. Beyond the bound the
-    oldest is dropped and counted."""
-    db.execute(
-        "INSERT INTO outbox (survey, round, envelope, until, server, due)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (envelope.survey, envelope.round, envelope.pack(), int(until.timestamp()), server, due),
-    )
-    history.add(db, entry)
-    surplus = _count(db) - MOST_WAITING
-    if surplus > 0:
-        oldest = db.execute("SELECT number FROM outbox ORDER BY number LIMIT ?", (surplus,))
-        _remove(db, [number for (number,) in oldest], "dropped", "too many reports were waiting")
-        write_setting(db, "dropped", str(dropped(db) + surplus))
+    """One more envelope to send to this server, and its entry in the history. Beyond the bounds
+    the oldest of the person, and then of all, are dropped and counted."""
+    packed = envelope.pack()
+    number = db.execute(
+        "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (person, envelope.survey, envelope.round, packed, int(until.timestamp()), server, due),
+    ).lastrowid
+    history.add(db, entry, person)
+    _drop(db, "WHERE person = ?", (person,), MOST_WAITING)
+    if (number or 0) % COUNTED_EACH == 0:
+        _drop(db, "", (), MOST_IN_ALL)
+
+
+def _drop(db: Transaction, which: str, values: tuple[bytes, ...], most: int) -> None:
+    (count,) = db.execute(f"SELECT count(*) FROM outbox {which}", values).fetchone()  # noqa: S608
+    if count <= most:
+        return
+    oldest = db.execute(
+        f"SELECT number, person FROM outbox {which} ORDER BY number LIMIT ?",  # noqa: S608 - see put
+        (*values, count - most),
+    ).fetchall()
+    _remove(db, [number for number, _ in oldest], "dropped", "too many reports were waiting")
+    for person, losses in Counter(person for _, person in oldest).items():
+        write_setting(db, person, "dropped", str(dropped(db, person) + losses))
 
 
 def waiting(db: Transaction, server: str, fence: int | None = None) -> int:
@@ -67,8 +84,8 @@ def waiting(db: Transaction, server: str, fence: int | None = None) -> int:
     return int(row[0])
 
 
-def dropped(db: Transaction) -> int:
-    return int(read_setting(db, "dropped") or 0)
+def dropped(db: Transaction, person: bytes = OWN) -> int:
+    return int(read_setting(db, person, "dropped") or 0)
 
 
 def newest(db: Transaction) -> int:
@@ -78,17 +95,19 @@ def newest(db: Transaction) -> int:
 
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
     """What became of it is known, and kept even if it was withdrawn while it was on its way."""
-    history.settle(db, sent.survey, sent.round, delivery, detail)
+    history.settle(db, sent.person, sent.survey, sent.round, delivery, detail)
     db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
 
 
-def survey_key(db: Transaction, survey: str, until: datetime) -> bytes:
-    """The key of this survey, made on first use."""
+def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> bytes:
+    """A person's key of this survey, made on first use."""
     db.execute(
-        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?)",
-        (survey, os.urandom(KEY_BYTES), int(until.timestamp())),
+        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
+        (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
     )
-    row = db.execute("SELECT key FROM survey_keys WHERE survey = ?", (survey,)).fetchone()
+    row = db.execute(
+        "SELECT key FROM survey_keys WHERE person = ? AND survey = ?", (person, survey)
+    ).fetchone()
     key = bytes(row[0])
     if len(key) != KEY_BYTES:
         raise ValueError("not as it was written")
@@ -97,25 +116,26 @@ def survey_key(db: Transaction, survey: str, until: datetime) -> bytes:
 
 def delete_expired(db: Transaction, now: datetime) -> None:
     """Give up what no server takes any more, as the grace of its round is over, and destroy the
-    keys that have passed their time; in the database they are overwritten."""
+    keys and kept reports that have passed their time; in the database they are overwritten."""
     second = int(now.timestamp())
+    kept_reports.delete_expired(db, second)
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
-    db.execute("DELETE FROM survey_keys WHERE until <= ?", (second,))
+    if db.execute("DELETE FROM survey_keys WHERE until <= ?", (second,)).rowcount or late:
+        db.erased = True
 
 
-def withdraw_all(db: Transaction) -> None:
-    everything = db.execute("SELECT number FROM outbox").fetchall()
-    _remove(db, [number for (number,) in everything], "withdrawn", "")
-
-
-def _count(db: Transaction) -> int:
-    return int(db.execute("SELECT count(*) FROM outbox").fetchone()[0])
+def withdraw_all(db: Transaction, person: bytes) -> None:
+    """Delete what a person has not sent yet, and what would be sent again."""
+    kept_reports.delete_theirs(db, person)
+    theirs = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
+    _remove(db, [number for (number,) in theirs], "withdrawn", "")
+    db.erased = True
 
 
 def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str) -> None:
     for number in numbers:
-        rows = db.execute("SELECT survey, round FROM outbox WHERE number = ?", (number,)).fetchall()
-        for survey, round_ in rows:
-            history.settle(db, survey, round_, delivery, detail)
+        query = "SELECT person, survey, round FROM outbox WHERE number = ?"
+        for person, survey, round_ in db.execute(query, (number,)).fetchall():
+            history.settle(db, person, survey, round_, delivery, detail)
         db.execute("DELETE FROM outbox WHERE number = ?", (number,))

@@ -15,12 +15,21 @@ from deniable.client.state import Transaction
 from deniable.client.state.outbox import THEIRS, QueuedEnvelope
 
 MOST_TRIES = 10
+MOST_DRAWN_FROM = 1_000  # so that a hundred thousand that are due are not sorted each time
 DAY = 86_400.0
 _uniform = SystemRandom().uniform
 
-# A moment more than two days ahead was drawn before the clock was set back.
-_NOW = f"""{THEIRS} AND (
-    due <= :now OR due > :now + {2 * DAY} OR (tries < {MOST_TRIES} AND number <= :fence))"""
+# Nothing waits of who has withdrawn; still, nothing of theirs leaves.
+_AGREED = """EXISTS (SELECT 1 FROM settings
+    WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
+
+# A moment beyond all that can be drawn now was drawn before the clock was set back.
+_READY = ("due <= :now", "due > :farthest", f"tries < {MOST_TRIES} AND number <= :fence")
+_CANDIDATES = " UNION ALL ".join(
+    f"""SELECT * FROM (SELECT number FROM outbox
+        WHERE {THEIRS} AND {_AGREED} AND {ready} LIMIT {MOST_DRAWN_FROM})"""  # noqa: S608 - constants
+    for ready in _READY
+)
 
 
 def moment(now: datetime, within: float) -> float:
@@ -28,18 +37,21 @@ def moment(now: datetime, within: float) -> float:
     return now.timestamp() + _uniform(0, within)
 
 
-def take(db: Transaction, server: str, now: datetime, fence: int) -> QueuedEnvelope | None:
+def take(
+    db: Transaction, server: str, now: datetime, fence: int, within: float
+) -> QueuedEnvelope | None:
     """Any one that may be sent now, with its try counted. Up to the fence a flush hurries them."""
-    row = db.execute(
-        f"SELECT number, survey, round, envelope, due, tries FROM outbox WHERE {_NOW}"  # noqa: S608 - constants
-        " ORDER BY random() LIMIT 1",
-        {"server": server, "now": now.timestamp(), "fence": fence},
-    ).fetchone()
+    query = f"""
+        SELECT number, person, survey, round, envelope, due, tries FROM outbox
+        WHERE number IN ({_CANDIDATES}) ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+    second = now.timestamp()
+    times = {"now": second, "farthest": second + 2 * DAY + within}
+    row = db.execute(query, {"server": server, "fence": fence, **times}).fetchone()
     if row is None:
         return None
     *envelope, tries = row
     taken = QueuedEnvelope(*envelope)
-    due = taken.due if tries + 1 < MOST_TRIES else now.timestamp() + _uniform(DAY, 1.5 * DAY)
+    due = taken.due if tries + 1 < MOST_TRIES else second + _uniform(DAY, 1.5 * DAY)
     _update(db, taken, tries + 1, due)
     return taken
 
@@ -53,11 +65,11 @@ def untake(db: Transaction, taken: QueuedEnvelope) -> None:
 
 def rest(db: Transaction, server: str, now: datetime) -> float | None:
     """Seconds until the next one is due; None if none waits."""
-    (due,) = db.execute(
-        f"SELECT min(due) FROM outbox WHERE {THEIRS}",  # noqa: S608 - a constant
+    first = db.execute(
+        f"SELECT due FROM outbox WHERE {THEIRS} ORDER BY due LIMIT 1",  # noqa: S608 - a constant
         {"server": server},
     ).fetchone()
-    return None if due is None else max(0.0, due - now.timestamp())
+    return None if first is None else max(0.0, first[0] - now.timestamp())
 
 
 def scatter(db: Transaction, server: str, now: datetime, within: float, fence: int) -> None:

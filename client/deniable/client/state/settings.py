@@ -1,4 +1,4 @@
-"""Settings: the single values for which a table of their own would be too much."""
+"""Settings: the single values of a person for which a table of their own would be too much."""
 
 from typing import Literal
 
@@ -10,10 +10,18 @@ Setting = Literal[
 ]
 
 
-def read_setting(db: Transaction, name: Setting) -> str | None:
-    row = db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+def read_setting(db: Transaction, person: bytes, name: Setting) -> str | None:
+    row = db.execute(
+        "SELECT value FROM settings WHERE person = ? AND name = ?", (person, name)
+    ).fetchone()
     return None if row is None else str(row[0])
 
 
-def write_setting(db: Transaction, name: Setting, value: str) -> None:
-    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+def write_setting(db: Transaction, person: bytes, name: Setting, value: str) -> None:
+    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (person, name, value))
+
+
+def anyone(db: Transaction, name: Setting, value: str) -> bool:
+    """Whether any person's setting has this value."""
+    query = "SELECT EXISTS (SELECT 1 FROM settings WHERE name = ? AND value = ?)"
+    return bool(db.execute(query, (name, value)).fetchone()[0])

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from deniable.server.store import Database, Place
 
 
-def add_place(parser: ArgumentParser) -> None:
+def add_place(parser: ArgumentParser, *, required: bool = True) -> None:
     """As `data` of what is chosen."""
-    one = parser.add_mutually_exclusive_group(required=True)
+    one = parser.add_mutually_exclusive_group(required=required)
     one.add_argument("--data", type=Path, metavar="DIR", help="the data folder")
     one.add_argument(
         "--store",

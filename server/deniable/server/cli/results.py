@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 HEADINGS = ("question", "label", "estimate", "95 % interval", "±", "reports")
 NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
+WIDTH = 90
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -53,7 +55,8 @@ def run(chosen: Namespace) -> int:
 def lines(results: Results) -> Iterator[str]:
     """The whole answer as a person reads it."""
     yield f"{results.name}: {results.title}"
-    yield f"{results.survey}, {results.state}, ε {results.epsilon} a round"
+    each = f"for {results.repeat_rounds} rounds" if results.repeat_rounds else "a round"
+    yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
     if not results.rounds:
         yield "\nNo round has begun yet, so there is nothing to show."
     for period in results.rounds:
@@ -66,12 +69,17 @@ def lines(results: Results) -> Iterator[str]:
     if results.ask:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
         yield "what those say who were asked a question is about all who reported."
+    if results.repeat_rounds:
+        yield f"Each install sends one report for {results.repeat_rounds} rounds at a time: such"
+        yield "rounds share their noise and are not independent; a change shows in the next ones."
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     yield f"Round {period.round}, {days}: {_count(period.reports)}"
+    if period.warning:
+        yield from (f"  {line}" for line in wrap(f"WARNING: {period.warning}.", WIDTH))
     if period.note:
         yield f"  {period.note}"
     rows = [cells for question in results.of(period) for cells in _rows(question)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place, option
@@ -12,6 +13,11 @@ from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
     from deniable.server.store import Place
+
+EXPOSED = (
+    "deniable serve: warning: {host} is reached from other machines, and this server speaks no "
+    "TLS: tokens and reports can be read on the way. Listen on 127.0.0.1 behind a proxy that does."
+)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -23,26 +29,73 @@ def arguments(parser: ArgumentParser) -> None:
         "--port", type=int, default=8000, help="0: any free port (default: %(default)s)"
     )
     parser.add_argument(
+        "--limit",
+        type=_limit,
+        metavar="N",
+        help="of each survey, at most N reports an hour from one /24 or /64 of addresses, unless "
+        "they come with an app token (default: any number)",
+    )
+    parser.add_argument(
+        "--proxy",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
+    )
+    parser.add_argument(
         "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
     )
+    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
+    from deniable.server.process.settings import Settings
 
-    place: Place = chosen.data
-
-    def ready(url: str, token: str | None) -> None:
-        if chosen.json:
-            print(json.dumps({"url": url, "token": token}), flush=True)
-        else:
-            print(_greeting(place, url, token), flush=True)
-
-    serve(place, chosen.host, chosen.port, ready, trust_clock=chosen.trust_clock)
+    ready = partial(_say, chosen.data, chosen.host, chosen.json)
+    settings = Settings(
+        limit=chosen.limit,
+        proxies=tuple(chosen.proxy),
+        log_json=chosen.log_json,
+        trust_clock=chosen.trust_clock,
+    )
+    serve(chosen.data, chosen.host, chosen.port, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ArgumentTypeError(f"a whole number above 0 is wanted, got {text!r}")
+    return int(text)
+
+
+def _address(text: str) -> str:
+    from ipaddress import ip_address
+
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
+
+
+def _say(place: Place, host: str, as_json: bool, url: str, token: str | None) -> None:
+    if not _is_loopback(host):
+        print(EXPOSED.format(host=host), file=sys.stderr, flush=True)
+    text = json.dumps({"url": url, "token": token}) if as_json else _greeting(place, url, token)
+    print(text, flush=True)
 
 
 def _greeting(place: Place, url: str, token: str | None) -> str:

@@ -82,8 +82,11 @@ def _new(chosen: Namespace) -> int:
 
 def _check(chosen: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
+    from deniable.server.surveys.listing import check_size
+    from deniable.shared.survey.document import render_document
 
     survey = _read(chosen.file)
+    check_size(render_document(survey))
     found = warnings(survey, _today())
     if chosen.json:
         print(json.dumps(facts(survey) | {"warnings": found}, ensure_ascii=False))
@@ -208,16 +211,21 @@ def _close(chosen: Namespace) -> int:
 
 
 def _read(file: Path) -> Survey:
-    from deniable.shared.survey.document import parse_toml
+    from deniable.server.surveys.authored import parse_authored
 
     try:
-        return parse_toml(file.read_text("utf-8"))
+        return parse_authored(file.read_text("utf-8"), _tell)
     except FileNotFoundError:
         raise WrongUse(
             f"there is no survey at {file}; write one: deniable survey new {file}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"{file} cannot be read as text in UTF-8: {error}") from None
+
+
+def _tell(progress: str) -> None:
+    if sys.stderr.isatty():
+        print(progress, file=sys.stderr)
 
 
 def _warn(found: Sequence[str]) -> None:

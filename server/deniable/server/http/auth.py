@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with a role; for pages, the same token in a cookie.
+"""Who may do what: bearer tokens with a role; for pages, a session that began with one.
 
 operator   publishes and closes surveys, and whatever an analyst may
 analyst    reads results and counters
@@ -16,7 +16,7 @@ from typing import ParamSpec
 from flask import request
 from flask.typing import ResponseReturnValue
 
-from deniable.server.http.context import parts
+from deniable.server.http.context import Parts, parts
 from deniable.server.http.messages import problem
 from deniable.shared.errors import WrongUse
 
@@ -50,21 +50,28 @@ def grants(role: str | None, wanted: str) -> bool:
 
 def role_of(token: str) -> str | None:
     """The role of a token that is known here and has not expired."""
-    if not _TOKEN.fullmatch(token):
-        return None
-    here = parts()
-    return here.store.role_of(token, here.clock.now())
+    return _role(token, parts())
 
 
 def bearer_role() -> str | None:
     """The role of this request's `Authorization: Bearer`, if its token is valid."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return role_of(token.strip()) if scheme.lower() == "bearer" else None
+    return authorized_role(request.headers.get("Authorization", ""), parts())
+
+
+def authorized_role(authorization: str, here: Parts) -> str | None:
+    """The role of the token in such a header, if it is valid."""
+    scheme, _, token = authorization.partition(" ")
+    return _role(token.strip(), here) if scheme.lower() == "bearer" else None
+
+
+def _role(token: str, here: Parts) -> str | None:
+    return here.store.role_of(token, here.clock.now()) if _TOKEN.fullmatch(token) else None
 
 
 def signed_in_role() -> str | None:
     """For pages: the role of the session's cookie, or of the bearer token. Operator or analyst."""
-    role = role_of(request.cookies.get(COOKIE, "")) or bearer_role()
+    session = parts().sessions.token(request.cookies.get(COOKIE, ""))
+    role = role_of(session) or bearer_role()
     return role if grants(role, "analyst") else None
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from flask import current_app
+from flask import Flask, current_app
 
+from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.messages import HttpError
+from deniable.server.http.sessions import Sessions
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
+from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
@@ -24,11 +28,19 @@ class Parts:
     writer: Writer
     clock: Clock
     metrics: Metrics
+    forgery: ForgeryWatch
+    sessions: Sessions
+    app_tokens: AppTokens
+    limits: Limits | None  # None: nobody is limited
 
 
 def parts() -> Parts:
     """The parts of the application that handles this request."""
-    return cast(Parts, current_app.extensions[EXTENSION])
+    return parts_of(current_app)
+
+
+def parts_of(app: Flask) -> Parts:
+    return cast(Parts, app.extensions[EXTENSION])
 
 
 def asked_for(text: str) -> PublishedSurvey:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from flask import Blueprint, Response, request
 from msgspec import Struct
+from werkzeug.http import parse_options_header
 
-from deniable.server.http.auth import bearer_role
-from deniable.server.http.context import parts
+from deniable.server.http.auth import authorized_role
+from deniable.server.http.context import Parts, parts
 from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.intake.admission import Refusal, admit
+from deniable.server.intake.commit import Outcome
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Unavailable
 from deniable.server.results.document import Count
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
 from deniable.shared.envelope import (
     CONTENT_TYPE,
+    MOST_ENVELOPES,
     MOST_REPORTS,
     Envelope,
     NamedReports,
@@ -27,20 +32,27 @@ from deniable.shared.envelope import (
     parse_json_envelopes,
 )
 from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.refusals import EnvelopeCode, RequestCode
 
-MOST_ENVELOPES = 4_096  # in one body
-FROM_ANYONE = 1  # report in an envelope, without an app token
+FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
+BODY_PROBLEMS: dict[str, int] = {
+    "too-many": 413,
+    "too-long": 413,
+}  # the statuses of those that are no 400
+MANY = "many reports of this survey have come from near this address; send it again later"
+DOUBTED = "the server's clock is in doubt; send the same body again later"
+SENDER = "deniable.sender"  # where the front tells the application; no header can say it
 OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
-Code = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
+Decision = Upload | Refusal
 
 
 class RefusedEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`index` counts the body's envelopes from 0."""
 
     index: Count
-    code: Code
+    code: EnvelopeCode
     detail: str
 
 
@@ -62,66 +74,119 @@ class Handled:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request with reports, whichever way it came in: what decides about it, and nothing else."""
+
+    content_type: str
+    authorization: str | None
+    body: bytes
+    sender: bytes | None = None  # the neighbourhood of its address; None: not asked for
+
+
 blueprint = Blueprint("envelopes", __name__)
 blueprint.after_request(open_to_pages)
 
 
 @blueprint.post("/v1/envelopes")
 def receive() -> Response:
-    most = _most_reports()
-    envelopes = _envelopes()
+    body = read_body()
+    authorization = request.headers.get("Authorization")
+    sent = Sent(request.content_type or "", authorization, body, request.environ.get(SENDER))
     here = parts()
+    decisions = decide(here, sent)
+    written = submitted(here, decisions)
+    return answer(receipt(here, decisions, outcomes(written) if written else ()))
+
+
+def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
+    """What is to become of each envelope; nothing has happened yet."""
+    most = _most_reports(here, sent.authorization)
+    envelopes = _envelopes(sent, MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
     if here.writer.doubt():
-        raise HttpError(503, "the server's clock is in doubt; send the same body again later")
+        raise HttpError(503, DOUBTED)
     now = here.clock.now()
-    handled = list(_handle([admit(each, here.catalogue, now, most) for each in envelopes]))
-    _count(handled)
-    return answer(_receipt(handled))
+    decisions = [admit(each, here.catalogue, now, most) for each in envelopes]
+    if here.limits and sent.authorization is None and sent.sender is not None:
+        _limit(here.limits, sent.sender, decisions)
+    return decisions
 
 
-def _handle(decisions: Sequence[Upload | Refusal]) -> Iterator[Handled]:
-    """Write what was admitted, and only then say of each what became of it."""
+def _limit(limits: Limits, sender: bytes, decisions: Sequence[Decision]) -> None:
+    """Only what would be counted is: one upload, of one report."""
+    for each in decisions:
+        if isinstance(each, Upload) and (seconds := limits.wait(sender, each.survey.id)):
+            raise HttpError(429, MANY, "rate-limited", seconds)
+
+
+def submitted(here: Parts, decisions: Sequence[Decision]) -> Future[list[Outcome]] | None:
+    """On its way to the disk; None if there is nothing to write before something is said."""
     uploads = [each for each in decisions if isinstance(each, Upload)]
     try:
-        outcomes = iter(parts().writer.write(uploads) if uploads else ())
+        return here.writer.submit(uploads) if uploads else None
     except Unavailable as error:
         raise HttpError(503, str(error)) from None
-    for each in decisions:
-        if isinstance(each, Upload):
-            yield Handled(each.survey, each.count, next(outcomes), OVER)
-        else:
-            yield Handled(each.survey, each.count, each.code, each.detail)
 
 
-def _most_reports() -> int:
+def outcomes(written: Future[list[Outcome]]) -> list[Outcome]:
+    """Of each upload, once they are on disk."""
+    try:
+        return written.result()
+    except Unavailable as error:
+        raise HttpError(503, str(error)) from None
+
+
+def receipt(here: Parts, decisions: Sequence[Decision], written: Sequence[Outcome]) -> Receipt:
+    """The answer, once the uploads are on disk; counted for the operator too."""
+    each_written = iter(written)
+    handled = [
+        Handled(each.survey, each.count, next(each_written), OVER)
+        if isinstance(each, Upload)
+        else Handled(each.survey, each.count, each.code, each.detail)
+        for each in decisions
+    ]
+    _count(here, handled)
+    return _receipt(handled)
+
+
+def _most_reports(here: Parts, authorization: str | None) -> int:
     """A token that is sent must be valid: otherwise its sender would never learn that it is not."""
-    if "Authorization" not in request.headers:
+    if authorization is None:
         return FROM_ANYONE
-    role = bearer_role()
+    if here.app_tokens.fresh_for(authorization) <= 0:
+        check_app_token(here, authorization)
+    return MOST_REPORTS
+
+
+def check_app_token(here: Parts, authorization: str) -> None:
+    """Ask the store."""
+    asked = here.clock.seconds()
+    role = authorized_role(authorization, here)
     if role is None:
         raise HttpError(401, "the token is unknown here or expired; leave it out, or get a new one")
     if role != "app":
         raise HttpError(
             403, f"reports are sent with an app token or without any; this token's role is {role}"
         )
-    return MOST_REPORTS
+    here.app_tokens.remember(authorization, asked)
 
 
-def _envelopes() -> Sequence[Envelope | NamedReports]:
-    charset = request.mimetype_params.get("charset", "utf-8").lower()
-    if request.mimetype not in (CONTENT_TYPE, JSON) or charset != "utf-8":
+def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:
+    kind, options = parse_options_header(sent.content_type)
+    if kind.lower() not in PARSERS or options.get("charset", "utf-8").lower() != "utf-8":
         raise HttpError(415, f"send {CONTENT_TYPE} or {JSON}")
-    body = read_body()
     try:
-        parse = parse_json_envelopes if request.mimetype == JSON else parse_envelopes
-        envelopes: Sequence[Envelope | NamedReports] = parse(body)
+        return PARSERS[kind.lower()](sent.body, most)
     except InvalidEnvelope as error:
-        raise HttpError(400, f"{error.detail}; nothing was counted", error.code) from None
-    if len(envelopes) > MOST_ENVELOPES:
-        raise HttpError(
-            413, f"a body holds at most {MOST_ENVELOPES} envelopes; nothing was counted"
-        )
-    return envelopes
+        status = BODY_PROBLEMS.get(error.code, 400)
+        code = cast(RequestCode, error.code)  # of a body, not of an envelope
+        raise HttpError(status, f"{error.detail}; nothing was counted", code) from None
+
+
+PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Envelope | NamedReports]]] = {
+    CONTENT_TYPE: parse_envelopes,
+    JSON: parse_json_envelopes,
+}
 
 
 def _receipt(handled: Sequence[Handled]) -> Receipt:
@@ -132,16 +197,16 @@ def _receipt(handled: Sequence[Handled]) -> Receipt:
         accepted=reports[ACCEPTED],
         duplicates=reports[DUPLICATES],
         refused=tuple(
-            RefusedEnvelope(index=index, code=cast(Code, each.outcome), detail=each.detail)
+            RefusedEnvelope(index=index, code=cast(EnvelopeCode, each.outcome), detail=each.detail)
             for index, each in enumerate(handled)
             if each.outcome not in (ACCEPTED, DUPLICATES)
         ),
     )
 
 
-def _count(handled: Sequence[Handled]) -> None:
+def _count(here: Parts, handled: Sequence[Handled]) -> None:
     """For the operator: what became of how many reports, by survey."""
-    here, totals = parts(), Counter[tuple[int, str]]()
+    totals = Counter[tuple[int, str]]()
     for each in handled:
         sequence, name = (each.survey.sequence, each.survey.id) if each.survey else NOWHERE
         totals[sequence, each.outcome] += each.reports

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Literal
+from uuid import uuid4
 
 import msgspec
-from flask import Response, request
+from flask import Response, g, has_request_context, request
 from msgspec import UNSET, Struct, UnsetType
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import DeniableError
+from deniable.shared.refusals import RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -28,7 +30,8 @@ class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     status: int
     detail: str
-    code: str | UnsetType = UNSET  # for programs, where the detail is for people
+    instance: str  # random: finds the request in the log, and says nothing of its sender
+    code: RequestCode | UnsetType = UNSET  # for programs, where the detail is for people
 
 
 class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,21 +41,49 @@ class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class HttpError(DeniableError):
     """A request that is answered with this status instead of what it asked for."""
 
-    def __init__(self, status: int, detail: str, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        code: RequestCode | None = None,
+        retry_after: int = RETRY_AFTER_SECONDS,
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.code = status, detail, code
+        self.retry_after = retry_after
 
 
-def problem(status: int, detail: str, *, code: str | None = None) -> Response:
+def request_id() -> str:
+    """One for each request to the application; outside of one, a new one."""
+    made = f"urn:uuid:{uuid4()}"
+    return str(g.setdefault("request_id", made)) if has_request_context() else made
+
+
+def problem_of(error: HttpError) -> Response:
+    return problem(error.status, error.detail, code=error.code, retry_after=error.retry_after)
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    code: RequestCode | None = None,
+    retry_after: int = RETRY_AFTER_SECONDS,
+) -> Response:
     title = HTTPStatus(status).phrase
     document = Problem(
-        type="about:blank", title=title, status=status, detail=detail, code=code or UNSET
+        type="about:blank",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=request_id(),
+        code=code or UNSET,
     )
     response = answer(document, status, PROBLEM)
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        response.headers["Retry-After"] = str(retry_after)
     return response
 
 

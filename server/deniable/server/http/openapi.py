@@ -16,7 +16,13 @@ from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
 from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
 from deniable.server.results import Results
 from deniable.server.surveys.catalogue import SurveyEntry
-from deniable.shared.envelope import CONTENT_TYPE, MOST_BODY_BYTES, MOST_REPORTS
+from deniable.shared.envelope import (
+    CONTENT_TYPE,
+    MOST_BODY_BYTES,
+    MOST_ENVELOPES,
+    MOST_JSON_BYTES,
+    MOST_REPORTS,
+)
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
@@ -104,9 +110,9 @@ def _paths() -> Json:
             "get": _for("analyst", "What became of its reports.", Counters, *asked),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _reading("Alive.", Status)},
+        "/healthz": {"get": _reading("Alive.", Status, 503)},
         "/readyz": {"get": _reading("Ready: reports can be written.", Status, 503)},
-        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
+        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain", 503)},
         "/v1/openapi.json": {"get": _reading("This document.", JSON)},
     }
 
@@ -115,8 +121,9 @@ def _send() -> Json:
     return {
         "summary": "Send reports; answered once they are on disk.",
         "description": (
-            f"At most {MOST_BODY_BYTES} bytes. Without a token one report in an envelope, with an "
-            f"app token up to {MOST_REPORTS}. An envelope is taken whole or refused whole. Sending "
+            f"At most {MOST_BODY_BYTES} bytes, in JSON {MOST_JSON_BYTES}. Without a token one "
+            f"envelope with one report, with an app token up to {MOST_ENVELOPES} envelopes of up "
+            f"to {MOST_REPORTS} reports each. An envelope is taken whole or refused whole. Sending "
             "is idempotent: the same id counts once, so whatever was not answered may be sent "
             "again."
         ),
@@ -129,7 +136,7 @@ def _send() -> Json:
             },
         },
         "responses": _responses(
-            {200: "What became of them."}, Receipt, 400, *GUARDED, 413, 415, *BROKEN
+            {200: "What became of them."}, Receipt, 400, *GUARDED, 408, 413, 415, 429, *BROKEN
         ),
     }
 
@@ -138,7 +145,7 @@ def _publish() -> Json:
     summary = "Publish a survey signed by a key that is enrolled."
     answers = {200: "It was published already.", 201: summary}
     operation = _for("operator", summary, SurveyEntry)
-    refused = (400, *GUARDED, 409, 413, 415, *BROKEN)
+    refused = (400, *GUARDED, 408, 409, 413, 415, *BROKEN)
     operation["responses"] = _responses(answers, SurveyEntry, *refused)
     replace = "Also where other questions are open under the same name; else that is a 409."
     operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]

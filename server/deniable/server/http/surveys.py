@@ -15,7 +15,7 @@ from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.surveys.catalogue import SurveyEntry, entry, entry_text
 from deniable.server.surveys.replacing import refusal, replaced
-from deniable.shared.errors import InvalidSurvey, UntrustedSurvey
+from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
 from deniable.shared.survey.document import parse_document
 
 CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
@@ -25,7 +25,7 @@ blueprint = Blueprint("surveys", __name__)
 
 
 class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """In the order of publication."""
+    """What can still be answered, or whose reports are still taken, in the order of publication."""
 
     surveys: tuple[SurveyEntry, ...]
 
@@ -50,6 +50,9 @@ class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @blueprint.get("/v1/surveys")
 def list_surveys() -> Response:
+    """Not while the clock is in doubt: who believed it might list nothing, for every device."""
+    if parts().writer.doubt():
+        raise HttpError(503, "the server's clock is in doubt; ask again later")
     return open_to_pages(_public(parts().catalogue.listing()))
 
 
@@ -72,6 +75,8 @@ def publish_survey() -> Response:
         raise HttpError(400, str(error), "invalid-survey") from None
     except UntrustedSurvey as error:
         raise HttpError(403, str(error), "untrusted-survey") from None
+    except Refused as error:
+        raise HttpError(409, str(error), "list-full") from None
     return answer(entry(published), 200 if published.id in known else 201)
 
 

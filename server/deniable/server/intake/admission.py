@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
 from deniable.server.intake.tally import check, tally
 from deniable.server.store import Cells, PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, NamedReports
 from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.refusals import EnvelopeCode
 from deniable.shared.survey.document import Survey
 
 CELL_BYTES = 8
@@ -26,7 +28,7 @@ CELL_BYTES = 8
 class Refusal:
     survey: PublishedSurvey | None  # None: not published here
     count: int  # how many reports were refused; never what the sender only claims
-    code: str
+    code: EnvelopeCode
     detail: str
 
 
@@ -41,7 +43,7 @@ def admit(
         return _upload(published, envelope, now, most)
     except InvalidEnvelope as error:
         reports = _reports(published.survey, envelope)
-        return Refusal(published, reports, error.code, error.detail)
+        return Refusal(published, reports, cast(EnvelopeCode, error.code), error.detail)
 
 
 def _upload(

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from deniable.server.intake.writer import Writer
+from deniable.server.surveys.clock import Clock
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+FRESH_SECONDS = 1.0
 COMMIT_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Metrics:
     """One registry for one application, so that several can live in one process."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._registry, self._clock = CollectorRegistry(), clock
+        self._lock = threading.Lock()
+        self._rendered, self._rendered_at = b"", -math.inf
         self.reports = Counter(
             "deniable_reports",
             "Reports since the server began, by survey and by what became of them.",
             ["survey", "outcome"],
+            registry=self._registry,
+        )
+        self.forged = Gauge(
+            "deniable_forged_rounds",
+            "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",
+            ["survey", "state"],
             registry=self._registry,
         )
         waiting = Gauge(
@@ -34,4 +47,9 @@ class Metrics:
         writer.observe_commit = commits.observe
 
     def render(self) -> bytes:
-        return generate_latest(self._registry)
+        """The text, at most a second old: it is made once for all who ask meanwhile."""
+        with self._lock:
+            if self._clock.seconds() - self._rendered_at >= FRESH_SECONDS:
+                self._rendered = generate_latest(self._registry)
+                self._rendered_at = self._clock.seconds()
+            return self._rendered

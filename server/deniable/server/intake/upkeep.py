@@ -102,11 +102,12 @@ def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
     """Count nothing more in a round that is past its time: its envelopes go next."""
     kept = store.unsealed_rounds()
     for published in catalogue.surveys():
-        ended = [n for n in kept.get(published.sequence, ()) if _ends(published, n) <= now]
+        ended = [n for n in kept.get(published.sequence, ()) if purged_from(published, n) <= now]
         if ended:
             store.seal(published.sequence, ended)
 
 
-def _ends(published: PublishedSurvey, number: int) -> datetime:
+def purged_from(published: PublishedSurvey, number: int) -> datetime:
+    """From when on a round's envelopes are deleted."""
     survey = published.survey
     return survey.taken_until(number) + timedelta(days=survey.retention_days) + MARGIN

@@ -88,6 +88,10 @@ class Writer:
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
         """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
+        return self.submit(uploads).result()
+
+    def submit(self, uploads: Sequence[Upload]) -> Future[list[Outcome]]:
+        """The same, for whoever does not wait here; Unavailable at once if there is no room."""
         request = _Request(uploads, sum(upload.size for upload in uploads), Future())
         with self._ready:
             if not self.running:
@@ -98,7 +102,7 @@ class Writer:
             self._waiting.append(request)
             self._waiting_bytes += request.size
             self._ready.notify()
-        return request.answer.result()
+        return request.answer
 
     def doubt(self) -> str | None:
         """Why the clock, and so what is late or early, cannot be believed; None while it can."""

@@ -13,8 +13,10 @@ from deniable.server.results import (
     RoundFacts,
     State,
     question_result,
+    round_fits,
     rounds_so_far,
     state_at,
+    warning,
 )
 from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -22,6 +24,7 @@ from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import repeated
 
 MOST_ROWS = 200  # of a table on a page; the CSV has all
 MOST_ROUNDS = 12  # in the row of links; the others are behind it
@@ -90,8 +93,10 @@ class SurveyPage:
     published: PublishedSurvey
     state: State
     promises: tuple[str, str]
+    repeated: tuple[str, ...]
     period: RoundFacts | None  # the round that is shown
     period_name: str
+    warning: str | None  # where reports of that round must be forged
     rounds: Sequence[RoundLink]  # the newest first
     questions: Sequence[QuestionView]
 
@@ -112,17 +117,20 @@ def survey_page(
     rounds = rounds_so_far(published, tallies, now)
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
+    tally = next((tally for tally in tallies if tally.round == number), None)
     return SurveyPage(
         published=published,
         state=state_at(published, now),
         promises=(
-            round_promise(survey.round_billionths),
-            lifetime_promise(survey.round_billionths, survey.rounds),
+            round_promise(survey.round_billionths, survey.repeat_rounds),
+            lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds),
         ),
+        repeated=repeated(survey),
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
+        warning=warning(survey, tally, round_fits(survey, tally)),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        questions=[_view(question, survey, tallies, number) for question in survey.questions],
+        questions=[_view(question, survey, tallies, tally) for question in survey.questions],
     )
 
 
@@ -150,9 +158,8 @@ def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
 
 
 def _view(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally], number: int | None
+    question: Question, survey: Survey, tallies: Sequence[RoundTally], tally: RoundTally | None
 ) -> QuestionView:
-    tally = next((tally for tally in tallies if tally.round == number), None)
     result = question_result(survey, question, tally)
     known = known_figures(result.rows, question.statistic, question.unit)
     chart = charts.chart(known, question.axis)

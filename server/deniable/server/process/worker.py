@@ -10,24 +10,27 @@ import threading
 import time
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deniable.server.app import create_app
+from deniable.server.http.context import parts_of
+from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Writer
+from deniable.server.process.announcing import Announcement
+from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
+from deniable.server.process.settings import Settings
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 WATCH_SECONDS = 0.1
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(place: Place, parent: int, node: str) -> WSGIApplication:
+def load(
+    place: Place, settings: Settings, parent: int, node: str, announcement: Announcement
+) -> Front:
     """Called in the worker, after the fork: nothing is open before."""
     try:
         if isinstance(place, Path):
@@ -41,7 +44,11 @@ def load(place: Place, parent: int, node: str) -> WSGIApplication:
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
     end_with(parent, writer)
-    return create_app(store, catalogue, writer).wsgi_app
+    announcement.say_when_it_answers()
+    limits = None if settings.limit is None else Limits(settings.limit)
+    app = create_app(store, catalogue, writer, limits=limits)
+    parts_of(app).forgery.start()
+    return Front(app, parts_of(app), settings.proxies)
 
 
 def end_with(parent: int, writer: Writer) -> None:

@@ -9,6 +9,7 @@ from deniable.server.results.assembly import (
 )
 from deniable.server.results.document import (
     About,
+    Fit,
     QuestionResult,
     Results,
     Round,
@@ -16,10 +17,12 @@ from deniable.server.results.document import (
     Row,
     State,
 )
+from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
 
 __all__ = [
     "About",
+    "Fit",
     "QuestionResult",
     "Results",
     "Round",
@@ -29,7 +32,9 @@ __all__ = [
     "about",
     "csv_text",
     "question_result",
+    "round_fits",
     "rounds_so_far",
     "state_at",
     "survey_results",
+    "warning",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Any
 
@@ -11,13 +12,14 @@ from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
-from deniable.shared.survey.wording import asked_when, gives_away
+from deniable.shared.survey.wording import asked_when, gives_away, repeated
 
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
 HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
+FINGERPRINT_BITS = math.log2(CROWDS[0])  # of so few people, hardly two have the same report
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
@@ -34,10 +36,11 @@ def facts(survey: Survey) -> dict[str, Any]:
         "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
         "odds": {
             "round": odds_factor(survey.round_billionths),
-            "survey": odds_factor(survey.round_billionths * survey.rounds),
+            "survey": odds_factor(survey.lifetime_billionths),
         },
         "report_bytes": survey.report_size,
         **({"ask": 1} if survey.asks_one else {}),
+        **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
         "policy": {
             "max_epsilon_per_round": survey.round_epsilon,
             "max_epsilon": survey.lifetime_epsilon,
@@ -75,6 +78,7 @@ def describe(survey: Survey) -> list[str]:
         f"{survey.name}: {survey.title}",
         asked_when(survey),
         *gives_away(survey),
+        *repeated(survey),
         *([_asked(survey)] if survey.asks_one else []),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]
@@ -93,14 +97,15 @@ def describe(survey: Survey) -> list[str]:
 def warnings(survey: Survey, today: date) -> list[str]:
     """What the author may not have meant."""
     found = [warning for each in survey.questions for warning in _of_question(survey, each)]
-    lifetime = survey.round_billionths * survey.rounds
-    if survey.rounds > 1 and lifetime > HIGH_LIFETIME:
+    if survey.draws > 1 and survey.lifetime_billionths > HIGH_LIFETIME:
         found.append(
             f"over its {survey.rounds} rounds the survey adds up to ε {survey.lifetime_epsilon}: "
             "anyone who answers all of them hides little; ask less often, or with a smaller ε"
         )
     if survey.rounds == 1 and survey.period != "once":
         found.append(f'there is only one round: write round = "once" instead of "{survey.period}"')
+    if survey.repeats:
+        found += _of_repetition(survey)
     if survey.closes < today:
         found.append(f"its last day, {survey.closes}, is over: nobody will answer")
     return found
@@ -133,13 +138,35 @@ def _of_question(survey: Survey, question: Question) -> list[str]:
     return found
 
 
+def _of_repetition(survey: Survey) -> list[str]:
+    found, last = list[str](), len(survey.span_of(survey.last_round))
+    if (bits := _report_bits(survey)) > FINGERPRINT_BITS:
+        found.append(
+            f"a report has up to {bits:.0f} bits and is the same in {survey.repeat_rounds} rounds: "
+            "that is a fingerprint, by which whoever sees reports of several rounds links those of "
+            "one install; ask fewer questions, or with fewer options or steps"
+        )
+    if last < survey.repeat_rounds:
+        found.append(
+            f"the last report is sent in {last} of {survey.repeat_rounds} rounds, and costs as "
+            "much as the others"
+        )
+    return found
+
+
+def _report_bits(survey: Survey) -> float:
+    """At most so many tell one report from another."""
+    symbols = [question.mechanism.symbols for question in survey.questions]
+    return math.log2(sum(symbols)) if survey.asks_one else sum(map(math.log2, symbols))
+
+
 def _less_leverage(question: Question) -> str:
     """The mechanism of the same kind and size under which a forged report counts least."""
     mine = question.mechanism
     others = [
         other(question.epsilon, mine.size)
         for other in mechanisms(question.kind).values()
-        if mine.size in other.sizes
+        if mine.size in other.sizes and not other.given
     ]
     least = min(others, key=lambda other: other.leverage)
     if least.leverage < mine.leverage:

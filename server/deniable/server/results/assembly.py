@@ -22,6 +22,7 @@ from deniable.server.results.document import (
     Row,
     State,
 )
+from deniable.server.results.forgery import round_fits, warning
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
@@ -44,6 +45,17 @@ ONE_OF = (
     (
         "A forger chooses the question: against all who reported, of whom one in {0} answered it, "
         "a forged report weighs {0} times its `leverage`."
+    ),
+)
+
+LATCHED = (
+    (
+        "Each install sends one report for {0} rounds at a time: it says what was answered first "
+        "among them, and a change shows in the next {0} at the earliest."
+    ),
+    (
+        "Such rounds share their noise: they are not independent, so neither average them nor "
+        "judge a difference between them by their intervals."
     ),
 )
 
@@ -72,6 +84,7 @@ def survey_results(
         confidence=CONFIDENCE,
         about={question.name: about(question) for question in survey.questions},
         ask=1 if survey.asks_one else UNSET,
+        repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
         notes=notes(survey),
         rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
     )
@@ -118,8 +131,9 @@ def about(question: Question) -> About:
 
 def notes(survey: Survey) -> tuple[str, ...]:
     """How its results are read."""
-    more = ONE_OF if survey.asks_one else ()
-    return NOTES + tuple(note.format(len(survey.questions)) for note in more)
+    one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
+    kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
+    return (*NOTES, *one, *kept)
 
 
 def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
@@ -144,6 +158,7 @@ def _round(
     published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
 ) -> Round:
     facts, survey = _facts(published, number, tally, now), published.survey
+    fits = round_fits(survey, tally)
     return Round(
         round=facts.round,
         first_day=facts.first_day,
@@ -151,6 +166,8 @@ def _round(
         open=facts.open,
         reports=facts.reports,
         note=facts.note,
+        warning=warning(survey, tally, fits),
+        fit=fits,
         questions={q.name: _rows(survey, q, tally) for q in survey.questions},
     )
 

@@ -50,6 +50,14 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     options: Count | UnsetType = UNSET  # how many a choice has
 
 
+class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a question's counts in a round are among what honest reports can give."""
+
+    p_value: float  # honest reports give counts so far outside with at most this probability
+    forged: Count  # so many reports at least are not honest; 0 where none is noticed
+    shift: float  # by so much can these alone move an estimate, in its own measure
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -70,6 +78,8 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    warning: str | None  # where reports must be forged
+    fit: dict[str, Fit]
     questions: dict[str, tuple[Row, ...]]
 
 
@@ -85,6 +95,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confidence: float
     about: dict[str, About]
     ask: Count | UnsetType = UNSET  # of its questions each install is asked so many; else all
+    repeat_rounds: Count | UnsetType = UNSET  # so many rounds share one report; else each has one
     notes: tuple[str, ...]
     rounds: tuple[Round, ...]
 

@@ -13,6 +13,8 @@ COLUMNS = (
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note",
 )  # fmt: skip
+FORGED = "some of these reports cannot be honest"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Cell = str | int | float | None  # None is an empty one
 
 
@@ -29,12 +31,19 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
     for period in results.rounds:
         for question in results.of(period):
             for row in question.rows:
-                yield _line(results, period, question, row)
+                yield tuple(map(_plain, _line(results, period, question, row)))
+
+
+def _plain(cell: Cell) -> Cell:
+    """Options are anybody's words: a spreadsheet takes a text that begins so for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def _line(results: Results, period: Round, question: QuestionResult, row: Row) -> tuple[Cell, ...]:
     """In the order of the columns."""
-    about, note = question.about, "; ".join(note for note in (row.note, period.note) if note)
+    about = question.about
+    warning = FORGED if period.fit[question.name].forged else None
+    note = "; ".join(note for note in (warning, row.note, period.note) if note)
     return (
         results.survey, results.name,
         period.round, period.first_day, period.last_day, "yes" if period.open else "no",

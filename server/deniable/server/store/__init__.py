@@ -6,7 +6,7 @@ single node, `postgres/` one for several; `sql/` is what both have.
 
 from deniable.server.store.opening import Place, create_store, open_store
 from deniable.server.store.postgres.address import Database
-from deniable.server.store.protocol import NO_SURVEY, Store, StoreLost, Transaction
+from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
     Cells,
     PublishedSurvey,
@@ -18,7 +18,9 @@ from deniable.server.store.records import (
     UploadKey,
 )
 from deniable.server.store.sqlite.backup import back_up, restore
+from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import FILE, create_folder
+from deniable.server.store.sqlite.inspection import Inspection, KeptTally
 from deniable.server.store.sqlite.migration import migrate
 from deniable.server.store.sqlite.store import SqliteStore
 
@@ -26,7 +28,11 @@ __all__ = [
     "FILE",
     "NO_SURVEY",
     "Cells",
+    "Damaged",
     "Database",
+    "Inspection",
+    "Kept",
+    "KeptTally",
     "Place",
     "PublishedSurvey",
     "RoundTally",

@@ -17,8 +17,9 @@ from msgspec import Struct, to_builtins
 
 from deniable.server.store import PublishedSurvey, State, Store, SurveyRow
 from deniable.server.surveys.clock import Clock
+from deniable.server.surveys.listing import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import Refused, UntrustedSurvey
-from deniable.shared.survey.document import Survey, parse_document
+from deniable.shared.survey.document import Survey, parse_document, survey_id
 from deniable.shared.survey.signing import verify
 
 FRESH_SECONDS = 0.25  # what a verb has published is served within half a second
@@ -40,7 +41,6 @@ class _Contents:
     by_name: Mapping[str, Sequence[PublishedSurvey]]
     by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
     entries: Mapping[tuple[str, bool], str]  # in JSON, by id and whether it is closed
-    listing: bytes
 
 
 class Catalogue:
@@ -50,6 +50,7 @@ class Catalogue:
         self._store, self._clock = store, clock or Clock()
         self._lock = threading.Lock()
         self._contents = _contents((), {})
+        self._listing = self._contents, NOTHING
         self._look()
 
     def find(self, text: str) -> PublishedSurvey:
@@ -77,7 +78,7 @@ class Catalogue:
 
     def listing(self) -> bytes:
         """The answer to anyone who asks which surveys there are: the same bytes for everybody."""
-        return self._fresh().listing
+        return self._listed().body
 
     def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
         """The survey as it is published now. The same document again changes nothing.
@@ -91,6 +92,10 @@ class Catalogue:
                 "once: deniable survey publish FILE --key KEY --data DIR"
             )
         verify(document, signature, key, enrolled)
+        if survey_id(document) not in self._fresh().by_id:
+            check_size(document)
+            row = SurveyRow(0, survey_id(document), document, signature, key, closed=False)
+            check_room(entry_text(row), self._listed())
         identifier = self._store.publish(document, signature, key)
         self.refresh({identifier: survey})
         published = self._contents.by_id[identifier]
@@ -106,6 +111,11 @@ class Catalogue:
         self._store.close_survey(published.sequence)
         self.refresh()
         return self._contents.by_id[published.id]
+
+    @property
+    def fresh_for(self) -> float:
+        """For how many seconds nobody who looks here has to wait for the store."""
+        return self._looked + FRESH_SECONDS - self._clock.seconds()
 
     def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
         """Look again at once, because something was just changed here; `parsed` are known by id."""
@@ -126,6 +136,16 @@ class Catalogue:
         if self._store.surveys_mark() != self._contents.mark:
             self._contents = self._read(parsed or {})
         self._looked = self._clock.seconds()
+
+    def _listed(self) -> Listing:
+        """Made anew when something has changed, or is over."""
+        contents, now, (of, made) = self._fresh(), self._clock.now(), self._listing
+        if of is not contents or not made.holds(now):
+            made = listing(
+                zip(contents.by_id.values(), contents.entries.values(), strict=True), now
+            )
+            self._listing = contents, made
+        return made
 
     def _read(self, parsed: Mapping[str, Survey]) -> _Contents:
         """What is known already, what is new, and what is closed meanwhile."""
@@ -174,7 +194,6 @@ def _contents(
         by_name=_grouped((each.name, each) for each in surveys),
         by_beginning=_grouped((each.id[:_FIRST_DIGITS], each) for each in surveys),
         entries=entries,
-        listing=f'{{"surveys": [{", ".join(entries.values())}]}}'.encode(),
     )
 
 

@@ -48,11 +48,18 @@ def differences(before: Survey, after: Survey) -> list[str]:
     kept = {name: _change(old[name], new[name]) for name in new if name in old}
     changed = [f"~ {name}: {words}" for name, words in kept.items() if words]
     asked = [f"~ ask: {_asked(before)} → {_asked(after)}"] * (before.asks_one != after.asks_one)
-    return gone + more + changed + asked
+    sent = [f"~ repeat: {_sent(before)} → {_sent(after)}"]
+    return gone + more + changed + asked + sent * (before.repeat_rounds != after.repeat_rounds)
 
 
 def asked_again(before: PublishedSurvey, after: Survey) -> str:
     """What the people spend who have answered already."""
+    if after.asks_the_same(before.survey):
+        return (
+            f"{before.name} is published already ({before.id[:12]}), with the same questions: "
+            "whoever answered it in this round counts there, and is asked here from the next round "
+            "on"
+        )
     return (
         f"{before.name} is published already ({before.id[:12]}): whoever answered it in this round "
         f"is asked again, and spends ε {after.round_epsilon} once more"
@@ -61,6 +68,10 @@ def asked_again(before: PublishedSurvey, after: Survey) -> str:
 
 def _asked(survey: Survey) -> str:
     return "one question, drawn at random" if survey.asks_one else "all questions"
+
+
+def _sent(survey: Survey) -> str:
+    return f"one report for {survey.repeat_rounds} rounds" if survey.repeats else "fresh"
 
 
 def _change(old: Question, new: Question) -> str:

@@ -23,6 +23,8 @@ retention_days = 90               # how long the server keeps reports after that
 minimum_reports = 100             # below it no estimate is shown
 # ask = 1                         # each install answers one question, drawn at random: then epsilon
 #                                 # of a round is the largest below, not their sum
+# repeat = "latched"              # a report is kept and sent again: epsilon is spent once in
+# repeat_rounds = 3               # so many rounds, and a change among them is not seen
 
 # Every answer is randomized on the device. epsilon says how much one answer may give away: it
 # changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.

@@ -64,7 +64,10 @@ def _named(arguments: Namespace) -> Mechanism:
     least, most = sizes(kind, name)
     if size is not None and not least <= size <= most:
         raise WrongUse(f"--options or --grid of a {name or kind} is {least} to {most}, got {size}")
-    return mechanism(kind, Epsilon(arguments.epsilon), size, name)
+    try:
+        return mechanism(kind, Epsilon(arguments.epsilon), size, name)
+    except ValueError as error:  # a table that is made for each survey
+        raise WrongUse(str(error)) from None
 
 
 def _all(as_json: bool) -> int:

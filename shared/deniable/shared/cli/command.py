@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -24,18 +25,24 @@ WELL, FINDING, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     verbs = find_verbs()
     parser = _parser(verbs)
-    chosen = parser.parse_args(arguments)
+    chosen, more = parser.parse_known_args(arguments)
+    if more:
+        parser.error(_not_known(more))
     if chosen.verb is None:
         parser.print_help()
         return WELL
-    return _run(verbs[chosen.verb], chosen)
+    return _run(_meant(verbs[chosen.verb], chosen), chosen)
 
 
 def find_verbs() -> dict[str, Verb]:
-    """Every verb of every installed part, by name."""
+    """Every verb of every installed part, by name; those of one name together."""
     places = (place.partition(":") for place in _entry_points())
-    parts = (getattr(import_module(module), name) for module, _, name in places)
-    return {verb.name: verb for verbs in parts for verb in verbs}
+    parts = [getattr(import_module(module), name) for module, _, name in places]
+    found: dict[str, Verb] = {}
+    for verb in sorted((verb for verbs in parts for verb in verbs), key=lambda v: v.option or ""):
+        first = found.get(verb.name)
+        found[verb.name] = replace(first, also=(*first.also, verb)) if first else verb
+    return found
 
 
 def _entry_points() -> Iterator[str]:
@@ -61,9 +68,30 @@ def _parser(verbs: dict[str, Verb]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for name in sorted(verbs):
-        verb = verbs[name]
-        verb.arguments(commands.add_parser(name, help=verb.summary, description=verb.summary))
+        parts = (verbs[name], *verbs[name].also)
+        summary = "; ".join(verb.summary for verb in parts)
+        conflicts = "resolve" if len(parts) > 1 else "error"  # each part has its --json
+        command = commands.add_parser(
+            name, help=summary, description=summary, conflict_handler=conflicts
+        )
+        for verb in parts:
+            verb.arguments(command)
     return parser
+
+
+def _meant(verb: Verb, chosen: argparse.Namespace) -> Verb:
+    """Of the verbs of one name, that of which an option is given; else the first."""
+    given = (each for each in verb.also if getattr(chosen, each.option or "", None) is not None)
+    return next(given, verb)
+
+
+def _not_known(more: Sequence[str]) -> str:
+    """Without what stands there, which may be an answer that somebody wrote after an option: this
+    ends in logs and mails."""
+    options = [each.partition("=")[0] for each in more if each.startswith("--")]
+    if options:
+        return f"there is no option {', '.join(options)} here"
+    return f"{len(more)} more than is expected; write what is no option together, and only once"
 
 
 def _run(verb: Verb, chosen: argparse.Namespace) -> int:

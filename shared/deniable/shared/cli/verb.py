@@ -1,5 +1,7 @@
 """A verb of the `deniable` command: each part brings its own, in its `verbs.py`."""
 
+from __future__ import annotations
+
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,3 +15,5 @@ class Verb:
     summary: str
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+    option: str | None = None  # where several parts bring a verb of this name, this one is meant by
+    also: tuple[Verb, ...] = ()  # those of the other parts

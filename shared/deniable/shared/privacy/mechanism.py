@@ -41,6 +41,7 @@ class Mechanism(ABC):
     sizes: ClassVar[range]  # that it takes: options of a choice, steps of a number's grid
     proved_sizes: ClassVar[tuple[int, ...]]  # at which `certify` proves it
     chosen_by_itself: ClassVar[bool] = True  # where a survey names no mechanism
+    given: ClassVar[bool] = False  # its integers come with the survey: no formula has them
 
     epsilon: Epsilon
     size: int

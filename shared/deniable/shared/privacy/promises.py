@@ -48,13 +48,17 @@ def odds_change(billionths: int) -> str:
     return f"by a factor of at most {odds_factor(billionths)} (ε {decimal_text(billionths)})"
 
 
-def round_promise(billionths: int) -> str:
-    """One round's."""
+def round_promise(billionths: int, repeat_rounds: int = 1) -> str:
+    """One round's, or that of so many rounds that share one report."""
     change = odds_change(billionths)
-    return f"everything sent in one round changes the odds about any respondent {change}"
+    rounds = f"{repeat_rounds} rounds that share a report" if repeat_rounds > 1 else "one round"
+    return f"everything sent in {rounds} changes the odds about any respondent {change}"
 
 
-def lifetime_promise(billionths: int, rounds: int) -> str:
+def lifetime_promise(billionths: int, rounds: int, repeat_rounds: int = 1) -> str:
     """The same for all the rounds of a survey."""
-    count = f"its {rounds} rounds" if rounds > 1 else "its one round"
-    return f"everything sent in {count} changes them {odds_change(billionths * rounds)}"
+    count, draws = (
+        f"its {rounds} rounds" if rounds > 1 else "its one round",
+        -(-rounds // repeat_rounds),
+    )
+    return f"everything sent in {count} changes them {odds_change(billionths * draws)}"

@@ -14,3 +14,10 @@ Draw = Callable[[int], int]
 def kernel_draw(bits: int) -> int:
     """Uniform in 0 .. 2^bits - 1, from the operating system, nothing kept."""
     return int.from_bytes(urandom(bits >> 3), "little")
+
+
+def random_pause() -> None:
+    """Some microseconds, a random number of them, from the kernel and from nothing else. The same
+    operations take some nanoseconds more for one number than for another, as a processor guesses
+    and keeps; each answer is given once, so that nobody sees the average."""
+    sum(range(kernel_draw(16) >> 6))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
@@ -53,6 +54,7 @@ class Survey:
     minimum_reports: int
     questions: tuple[Question, ...]
     asks_one: bool = False  # of its questions, drawn at random; the key `ask` of the document
+    repeat_rounds: int = 1  # so many rounds share one report; 1: each round has a new one
 
     @property
     def calendar(self) -> Period:
@@ -76,6 +78,22 @@ class Survey:
         """Rounds that overlap the survey's days count as whole."""
         return self.last_round - self.first_round + 1
 
+    @property
+    def repeats(self) -> bool:
+        """Whether reports are latched: kept, and sent again. The key `repeat` of the document."""
+        return self.repeat_rounds > 1
+
+    def span_of(self, number: int) -> range:
+        """The rounds that share one report, this one among them; counted from the first round."""
+        first = number - (number - self.first_round) % self.repeat_rounds
+        return range(first, min(first + self.repeat_rounds, self.last_round + 1))
+
+    @property
+    def draws(self) -> int:
+        """How often noise is drawn for one install, which is what it is charged for: once in each
+        span of rounds."""
+        return -(-self.rounds // self.repeat_rounds)
+
     @cached_property
     def costs(self) -> Mapping[str, int]:
         """ε of each question, in billionths: what one round can give away about its answer."""
@@ -83,7 +101,8 @@ class Survey:
 
     @cached_property
     def round_billionths(self) -> int:
-        """ε of one round, in billionths: what all its questions give away together.
+        """ε of one round, in billionths: what all its questions give away together. Where reports
+        are latched, all rounds of a span give away no more: they say the same.
 
         Where one is drawn, a report is (question, symbol): the question is drawn whatever the
         answers are, so two people differ in the probability of any report by at most e^ε of that
@@ -96,8 +115,19 @@ class Survey:
         return decimal_text(self.round_billionths)
 
     @property
+    def lifetime_billionths(self) -> int:
+        """ε of all rounds: what each draw of noise gives away adds up, whatever is answered when.
+
+        Where reports are latched, the whole transcript of an install is a function of its draws.
+        Each is made from one set of answers, by `report`, with randomness of its own; so for any
+        two histories of answers the probability of any transcript differs by at most e^ε for each
+        draw. What was answered in the other rounds of a span is in no report at all.
+        """
+        return self.round_billionths * self.draws
+
+    @property
     def lifetime_epsilon(self) -> str:
-        return decimal_text(self.round_billionths * self.rounds)
+        return decimal_text(self.lifetime_billionths)
 
     @property
     def drawn_from(self) -> int:
@@ -139,6 +169,16 @@ class Survey:
         """Until when it does: the round's end and the survey's grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
+    def asks_the_same(self, other: Survey) -> bool:
+        """Whether who has answered one of the two in a round has said all that the other asks:
+        only what people read differs, or how long it is asked."""
+        mine, theirs = (
+            [question_document(each) for each in survey.questions] for survey in (self, other)
+        )
+        rounds = (self.period, self.asks_one, self.repeat_rounds)
+        same_rounds = rounds == (other.period, other.asks_one, 1)  # spans begin with their survey
+        return same_rounds and mine == theirs
+
     def unasked(self, names: Collection[str]) -> str | None:
         """Why answers with these names are none to this survey; their values do not matter."""
         asked = [question.name for question in self.questions]
@@ -154,27 +194,31 @@ class Survey:
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """One symbol for each question, from all the true answers at once.
+        """One symbol for each question, from all the true answers at once, by the same operations
+        whatever they are.
 
         Where only one is asked, all are randomized and one is kept: the work, the randomness and
         what the app is told are the same whichever it is. It is drawn as ⌊u d / 2^64⌋, so each of d
         questions has probability 1 / d to within 2^-64, and the same for every install: that biases
         no estimate, and no ε depends on it.
         """
+        random_pause()
         drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
         pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
         return Report(
             tuple(s if drawn in (None, place) else None for place, (_, s, _) in enumerate(pairs)),
-            tuple(name for name, _, fits in pairs if not fits),
+            tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
         )
 
 
-def parse_toml(text: str) -> Survey:
-    """A survey as people write it."""
+def parse_toml(
+    text: str, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda table: table
+) -> Survey:
+    """A survey as people write it; `complete` may fill in what was left out."""
     import tomllib
 
     try:
-        return _parse(tomllib.loads(text))
+        return _parse(complete(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:
         raise InvalidSurvey("survey file", f"is not TOML: {error}") from None
 
@@ -211,6 +255,7 @@ def render_document(survey: Survey) -> bytes:
             "retention_days": survey.retention_days,
             "minimum_reports": survey.minimum_reports,
             **({"ask": 1} if survey.asks_one else {}),
+            **_repeat_keys(survey),
         },
         "question": [question_document(question) for question in survey.questions],
     }
@@ -248,6 +293,7 @@ def _parse(table: object) -> Survey:
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
         asks_one=_asks_one(reader) and len(questions) > 1,  # of one question, all is one
+        repeat_rounds=_repeat_rounds(reader),
     )
     reader.done()
     _check_whole(survey)
@@ -262,6 +308,25 @@ def _asks_one(reader: Reader) -> bool:
             f"is 1, for one question drawn at random, or left out, for all of them; got {ask}",
         )
     return ask == 1
+
+
+def _repeat_rounds(reader: Reader) -> int:
+    """Where every round has a report of its own, a published document has neither key."""
+    if "repeat" in reader and reader.one_of("repeat", ("fresh", "latched")) == "latched":
+        reader.take("repeat_rounds", int, "say for how many rounds, like repeat_rounds = 3")
+        return reader.count("repeat_rounds", 2, 2, MOST_ROUNDS)
+    if "repeat_rounds" in reader:
+        raise InvalidSurvey(
+            f"{reader.path}.repeat_rounds",
+            'is only for repeat = "latched"; write that, or remove it',
+        )
+    return 1
+
+
+def _repeat_keys(survey: Survey) -> dict[str, Any]:
+    if not survey.repeats:
+        return {}
+    return {"repeat": "latched", "repeat_rounds": survey.repeat_rounds}
 
 
 def _check_whole(survey: Survey) -> None:
@@ -279,6 +344,12 @@ def _check_whole(survey: Survey) -> None:
         raise InvalidSurvey("survey.opens", "write years from 1970 to 8999")
     if survey.rounds > MOST_ROUNDS:
         raise InvalidSurvey("survey.round", f"{survey.rounds} rounds are more than {MOST_ROUNDS}")
+    if survey.repeat_rounds > survey.rounds:
+        cure = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
+        raise InvalidSurvey(
+            "survey.repeat_rounds",
+            f"{survey.repeat_rounds} is more than the survey's rounds, {survey.rounds}; {cure}",
+        )
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

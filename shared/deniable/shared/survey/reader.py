@@ -13,6 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?", re.ASCII)
 _ID = re.compile(r"[0-9A-Fa-f]{64}")
 _QUESTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _NOUNS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+_WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
 MOST_TEXT = 2_000
 
 
@@ -47,6 +48,13 @@ class Reader:
 
     def optional(self, key: str, kind: type) -> Any:
         return self.take(key, kind) if key in self else None
+
+    def integers(self, key: str, cure: str) -> list[int]:
+        """Whole numbers as decimal text, since JSON's own lose digits in many readers."""
+        texts: list[object] = self.take(key, list, cure)
+        if not all(isinstance(text, str) and _WHOLE.fullmatch(text) for text in texts):
+            raise InvalidSurvey(f"{self.path}.{key}", "are whole numbers as decimal text")
+        return [int(str(text)) for text in texts]
 
     def text(self, key: str, cure: str) -> str:
         value: str = self.take(key, str, cure)

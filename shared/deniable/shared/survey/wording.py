@@ -15,6 +15,26 @@ def asked_when(survey: Survey) -> str:
 
 def gives_away(survey: Survey) -> tuple[str, str]:
     """One round, and all of them: two lines of one sentence."""
-    one = round_promise(survey.round_billionths)
-    whole = lifetime_promise(survey.round_billionths, survey.rounds)
+    one = round_promise(survey.round_billionths, survey.repeat_rounds)
+    whole = lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)
     return f"{one[:1].upper()}{one[1:]};", f"{whole}."
+
+
+def repeated(survey: Survey) -> tuple[str, ...]:
+    """What a latched report hides, and what it does not; nothing where each round has its own."""
+    if not survey.repeats:
+        return ()
+    return (
+        (
+            f"The first answer in each {survey.repeat_rounds} rounds is randomized once; that "
+            "report is kept on the device and sent again in the others, at no further ε."
+        ),
+        (
+            "What is answered later among them is not reported, so nothing tells whether or when "
+            "it changed; a change shows in the next report at the earliest, and there costs its ε."
+        ),
+        (
+            "Reports of such rounds are equal: whoever sees them can tell which may come from one "
+            "install."
+        ),
+    )

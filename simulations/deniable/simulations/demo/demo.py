@@ -13,9 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from deniable.server.surveys.authored import parse_authored
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import round_promise
-from deniable.shared.survey.document import Survey, parse_toml, render_document
+from deniable.shared.survey.document import Survey, render_document
 from deniable.shared.survey.signing import public_hex, sign
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.play import Published, play_devices, play_together
@@ -80,7 +81,8 @@ def _publish(server: Running, data: Path) -> Published:
 def _survey(today: date) -> Survey:
     text = files("deniable.simulations.demo").joinpath("survey.toml").read_text("utf-8")
     text = text.replace("opens = 2000-01-01", f"opens = {today - timedelta(days=1)}")
-    return parse_toml(text.replace("closes = 2000-01-01", f"closes = {today + timedelta(days=28)}"))
+    text = text.replace("closes = 2000-01-01", f"closes = {today + timedelta(days=28)}")
+    return parse_authored(text)
 
 
 def _wait_until_served(server: Running, survey: str) -> None:

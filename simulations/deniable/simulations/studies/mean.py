@@ -20,9 +20,10 @@ from itertools import cycle
 import matplotlib.figure
 import numpy as np
 
+from deniable.server.surveys.authored import best_table
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms, number_table
+from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.simulations.central import BoundedMean
 from deniable.simulations.frame import comparison
 from deniable.simulations.frame.comparison import Series, look, number
@@ -82,7 +83,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
         exact = trusted.variance(people)
     else:
-        table = number_table(epsilon, name=series.mechanism)
+        table = best_table(epsilon, name=series.mechanism)
         truth = sum(x * count for x, count in zip(POINTS, held, strict=True)) / people
         points = on_grid(POINTS, held, len(table.rows) - 1, times, generator)
         counts = fixed(table, points, times, generator).counts
@@ -167,8 +168,9 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
             f"%: {comparison.figure(ratio)} times the variance."
         ),
         (
-            f"Of the local mechanisms, {first} errs least at ε {rows[0]['epsilon']}, and {last} at "
-            f"ε {rows[-1]['epsilon']}; in every case the price grows with the people asked."
+            f"Of the local mechanisms, {first} errs least at ε {rows[0]['epsilon']}, and "
+            f"{'again' if last == first else last} at ε {rows[-1]['epsilon']}; in every case the "
+            "price grows with the people asked."
         ),
     ]
 

@@ -33,7 +33,7 @@ def add_to_tally(
         return  # it stays as it is, and is seen to be damaged: the envelopes are kept
     if found is not None:
         reports, cells = found.reports + reports, found.cells + cells
-    put(connection, tallies, tally_row(sequence, number, node, reports, False, _blob(cells)))
+    put(connection, tallies, tally_row(sequence, number, node, reports, False, tally_blob(cells)))
 
 
 def tally_row(
@@ -113,13 +113,20 @@ def _tally_row(connection: Connection, sequence: int, number: int, node: str) ->
     return None if row is None else _checked(row)
 
 
+def read_tally(row: Row[Any]) -> RoundTally | None:
+    """None where it is damaged."""
+    return RoundTally(row.round, row.reports, _counts(row.cells)) if _is_whole(row) else None
+
+
 def _checked(row: Row[Any]) -> RoundTally:
-    if not _is_whole(row):
+    tally = read_tally(row)
+    if tally is None:
         raise Damaged(
             f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
-            "result is shown; stop the server and restore a backup, as DEPLOYING.md says"
+            "result is shown; stop the server and run `deniable doctor --data DIR --repair`, or "
+            "restore a dump of a database, as DEPLOYING.md says"
         )
-    return RoundTally(row.round, row.reports, _counts(row.cells))
+    return tally
 
 
 def _is_whole(row: Row[Any]) -> bool:  # Any: its columns have many types
@@ -131,7 +138,7 @@ def _counts(blob: bytes) -> Cells:
     return np.frombuffer(blob, LITTLE_ENDIAN).astype(np.int64)
 
 
-def _blob(cells: Cells) -> bytes:
+def tally_blob(cells: Cells) -> bytes:
     return cells.astype(LITTLE_ENDIAN).tobytes()
 
 

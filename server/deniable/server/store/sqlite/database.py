@@ -38,10 +38,11 @@ LOST = (  # not a full disk: that only wants room
 
 
 def create_folder(data: Path) -> None:
-    """A folder for its owner only."""
+    """A folder for its owner only; one that is in use stays as it is. Our files are private."""
     try:
         data.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-        data.chmod(PRIVATE_FOLDER)
+        if not any(data.iterdir()):
+            data.chmod(PRIVATE_FOLDER)
     except OSError as error:
         raise StoreUnusable(f"{data} cannot be used as a data folder: {error.strerror}") from None
 

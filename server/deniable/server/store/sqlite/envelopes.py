@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count, groupby
 from operator import attrgetter
 
 from sqlalchemy import Connection
@@ -33,6 +33,7 @@ ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.diges
 """
 SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
 DROP = "DELETE FROM envelopes WHERE number = ?"
+TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
 def insert_envelopes(connection: Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
@@ -48,17 +49,19 @@ def keep(connection: Connection, of: Round, coming: Sequence[Kept]) -> set[bytes
     """What comes in the order of ids; the ids of those that were not there yet."""
     new: set[bytes] = set()
     changed: dict[int, Sequence[Kept]] = {}  # by place; without any: the bucket was halved
+    numbers: dict[int, int] = {}  # of the buckets that are there, by place
     start = 0
     while start < len(coming):
-        place, before = _bucket(connection, of, coming[start].id)
+        place, before, there = _bucket(connection, of, coming[start].id)
         end = bisect_right(coming, bucket.last_id(place), start, key=_id)
         known = {each.id for each in before}
         added = [each for each in coming[start:end] if each.id not in known]
         if added:
             new |= {each.id for each in added}
+            numbers |= there
             changed |= {place: ()} | dict(bucket.parted(place, sorted([*before, *added])))
         start = end
-    _write(connection, of, changed)
+    _write(connection, of, changed, numbers)
     return new
 
 
@@ -73,8 +76,10 @@ def delete_envelopes(connection: Connection, rounds: Sequence[Round], most: int)
     return sum(bucket.rows(packed) for _, packed in rows)
 
 
-def _bucket(connection: Connection, of: Round, identifier: bytes) -> tuple[int, list[Kept]]:
-    """Where the id belongs, and what is there already."""
+def _bucket(
+    connection: Connection, of: Round, identifier: bytes
+) -> tuple[int, list[Kept], dict[int, int]]:
+    """Where the id belongs, what is there already, and the number of that place if it has one."""
     asked = {"s": of[0], "r": of[1], "id": identifier}
     found = {bucket.place_of(row[3]): row for row in connection.exec_driver_sql(FIND, asked)}
     for place, row in found.items():
@@ -82,24 +87,44 @@ def _bucket(connection: Connection, of: Round, identifier: bytes) -> tuple[int, 
             *values, rows, digest = row
             if digest_of(*values, rows) != digest:
                 raise StoreLost("envelopes in the store are damaged; restore a backup")
-            return place, bucket.unpack(rows)
-    return bucket.place_between(identifier, found), []
+            return place, bucket.unpack(rows), {place: row[0]}
+    return bucket.place_between(identifier, found), [], {}
 
 
-def _write(connection: Connection, of: Round, changed: Mapping[int, Sequence[Kept]]) -> None:
-    halved = [(_number(of, place),) for place, kept in changed.items() if not kept]
+def _write(
+    connection: Connection,
+    of: Round,
+    changed: Mapping[int, Sequence[Kept]],
+    numbers: dict[int, int],
+) -> None:
+    for place, kept in changed.items():
+        if kept and place not in numbers:
+            numbers[place] = _free_number(connection, of, place, numbers.values())
+    halved = [(numbers[place],) for place, kept in changed.items() if not kept and place in numbers]
     if halved:
         connection.exec_driver_sql(DROP, halved)
     if changed:
-        rows = sorted(_row(of, place, kept) for place, kept in changed.items() if kept)
+        rows = sorted(_row(numbers[p], of, p, kept) for p, kept in changed.items() if kept)
         connection.exec_driver_sql(KEEP, rows)
 
 
-def _row(of: Round, place: int, kept: Sequence[Kept]) -> tuple[int | bytes, ...]:
-    values = (_number(of, place), *of, bucket.place_bytes(place), bucket.pack(kept))
+def _row(number: int, of: Round, place: int, kept: Sequence[Kept]) -> tuple[int | bytes, ...]:
+    values = (number, *of, bucket.place_bytes(place), bucket.pack(kept))
     return *values, digest_of(*values)
 
 
-def _number(of: Round, place: int) -> int:
+def _free_number(connection: Connection, of: Round, place: int, others: Collection[int]) -> int:
+    """Of a new bucket. Whoever chooses ids can find two places of one hash in an hour of computing:
+    the later one takes the next hash, or it would overwrite the other's envelopes."""
+    numbers = (_number(of, place, tries) for tries in count())
+    return next(
+        number
+        for number in numbers
+        if number not in others and connection.exec_driver_sql(TAKEN, (number,)).first() is None
+    )
+
+
+def _number(of: Round, place: int, tries: int) -> int:
     """As good as random, so that rows do not lie in the order in which buckets were made."""
-    return int.from_bytes(digest_of(*of, place), "big") >> 1
+    again = (tries,) if tries else ()
+    return int.from_bytes(digest_of(*of, place, *again), "big") >> 1

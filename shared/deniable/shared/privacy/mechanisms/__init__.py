@@ -13,6 +13,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
+from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
@@ -28,6 +29,7 @@ __all__ = [
     "KRandomizedResponse",
     "LocalLaplace",
     "OneBitMean",
+    "OptimalTable",
     "RandomizedResponse",
     "SplitSign",
     "SubsetSelection",
@@ -47,7 +49,7 @@ DESIGNS: list[type[SupportDesign]] = [
     SubsetSelection,
     Unary,
 ]
-TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign]
+TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
 
 Kept = TypeVar("Kept", bound=Shape)
 

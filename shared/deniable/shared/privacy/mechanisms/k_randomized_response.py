@@ -19,6 +19,10 @@ from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
+# Quotients are moved up by so much: dividends have the same length for every roll, and no digit of
+# a quotient is next to a borrow. A multiple of every mask.
+FAR = ONE + 2**45 + 2**20
+
 
 class KRandomizedResponse(OneOption):
     name, label, kind = "k-randomized-response", "k-RR", "choice"
@@ -30,9 +34,14 @@ class KRandomizedResponse(OneOption):
         self.encoding = WholeNumber(options)
         self.lie = lie_units(epsilon, options)
         self.keep = ONE - self.lie * (options - 1)
+        self._beyond = FAR * self.lie - self.keep
+        self._add = ONE - self.keep
+        self._mask = (1 << (options - 2).bit_length()) - 1
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """The same operations for a lie and for the truth."""
+        """The same operations, on whole numbers of the same length, for a lie and for the truth.
+        Where others would compare, which a processor guesses, a carry or a borrow tells."""
         roll = draw(64)
-        other = abs(roll - self.keep) // self.lie  # of a lie: 0 .. options - 2, each `lie` wide
-        return (other + (other >= answer), answer)[roll < self.keep]
+        other = (roll + self._beyond) // self.lie & self._mask  # of a lie: 0 .. options - 2
+        beyond = (other + 2**21 - answer >> 20) - 1  # 1 where other >= answer, else 0
+        return (answer, other + beyond)[roll + self._add >> 64]

@@ -30,6 +30,9 @@ class RandomizedResponse(OneOption):
         super().__init__(epsilon, options)
         self.lie = lie_units(epsilon, 2)
         self.keep = ONE - self.lie
+        self._add = self.keep
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        return answer ^ (draw(64) < self.lie)
+        """A carry tells truth from lie: no comparison, which a processor would guess."""
+        carry = draw(64) + self._add >> 64
+        return (1 - answer, answer)[carry]

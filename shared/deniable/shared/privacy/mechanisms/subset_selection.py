@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FINE_BITS = 128  # others are taken with probabilities in units of 2^-128
 FINE, FINE_BYTES = 1 << FINE_BITS, FINE_BITS // 8
+FAR = ONE  # more than any `need`
+FAR_FINE = FAR << FINE_BITS
 SLACK = 2**100  # k <= 8,192 roundings: at most one part in so many of a set's probability
 PRECISION = 192
 
@@ -65,19 +67,19 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """One pass over all the others, whatever the answer and the outcome. Once nothing more is
-        needed its products are smaller: how the noise fell shows in its time by a sixth at most."""
+        """One pass over all the others, on whole numbers of the same length, whatever the answer
+        and the outcome: `need` is counted from FAR."""
         others = self.options - 1
         roll = draw(64 + 8 * FINE_BYTES * others)
         keep = (roll & ONE - 1) < self.keep
-        need, chosen = self.chosen - keep, []
+        need, chosen = FAR + self.chosen - keep, []
         dice = unpack(f"<{2 * others}Q", (roll >> 64).to_bytes(FINE_BYTES * others, "little"))
         for rest, low, high in zip(range(others, 0, -1), dice[::2], dice[1::2], strict=True):
-            taken = (high << 64 | low) * rest < need << FINE_BITS
+            taken = (high << 64 | low) * rest + FAR_FINE < need << FINE_BITS
             need -= taken
             chosen.append(taken)
-        chosen.insert(answer, keep)
-        return int(bytes(chosen[::-1]).translate(DIGITS), 2)
+        whole = [*chosen[:answer], keep, *chosen[answer:]]
+        return int(bytes(whole[::-1]).translate(DIGITS), 2)
 
     def weight(self, symbol: int, answer: int) -> Fraction:
         """The product over the pass that chooses it."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
+FAR = ONE << 32  # added so that a whole number has the same length whatever the answer is
 
-
-Position = tuple[int, int]  # where in its range a number lies: a ratio of two integers
+Position = int  # where a number lies, from the low end, in units of 2^-64 of a step
 
 
 class NumberTable(Mechanism):
@@ -46,6 +47,11 @@ class NumberTable(Mechanism):
         self.size = self.steps = steps
         self.answers = steps + 1
         self.encoding = WholeNumber(symbols or self.answers)
+
+    @classmethod
+    def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
+        """As a document has it; ValueError if it cannot."""
+        return cls(epsilon, steps)
 
     @property
     @abstractmethod
@@ -63,15 +69,14 @@ class NumberTable(Mechanism):
         return len(cls.sizes) > 1
 
     def randomize(self, answer: Position, draw: Draw) -> int:
-        """Client: the symbol for a number at this ratio of the range."""
-        numerator, denominator = answer
+        """Client: the symbol for a number at this position. Adding 2^64 - 1 - coin carries into
+        the next point exactly where the coin is below the share of the way to it."""
         roll = draw(128)
-        point, rest = divmod(numerator * self.steps, denominator)
-        point += (roll >> 64) * denominator < rest * ONE
+        point = (answer + FAR + LOW_64 - (roll >> 64) >> 64) - (FAR >> 64)
         return bisect_right(self._cumulative[point], roll & LOW_64)
 
     def answer_at(self, number: int) -> Position:
-        return number, self.steps
+        return number * ONE
 
     def weight(self, symbol: int, answer: int) -> Fraction:
         from fractions import Fraction

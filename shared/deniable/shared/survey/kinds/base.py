@@ -46,7 +46,8 @@ class BaseQuestion(ABC):
 
     @abstractmethod
     def place(self, answer: object) -> Any | None:  # Any: what its mechanism randomizes
-        """The answer as its mechanism takes it; None if it does not fit."""
+        """The answer as its mechanism takes it; None if it does not fit. The same operations
+        whatever it is: what differs is chosen by look-up, never by a branch."""
 
     def report(self, answer: object, draw: Draw) -> tuple[int, bool]:
         """The symbol to report, and whether the answer fits: that is for the app, and nobody else.
@@ -108,11 +109,6 @@ class BaseQuestion(ABC):
     def axis(self) -> tuple[float, float]:
         """What a chart shows at least."""
         return self.range
-
-
-def plain(answer: object) -> object:
-    """A scalar of numpy's as Python's own; anything else as it is."""
-    return answer.item() if type(answer).__module__ == "numpy" else answer  # type: ignore[attr-defined]  # a scalar has it, and what has not does not fit
 
 
 def mechanism_name(reader: Reader, kind: str) -> str | None:

@@ -8,9 +8,10 @@ from typing import Any, Self
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name, plain
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
+NUMBERS = {0: 0, 1: 1}
 TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -30,8 +31,9 @@ class Bit(BaseQuestion):
 
     def place(self, answer: object) -> int | None:
         """True and False, 1 and 0, also numpy's."""
-        value = plain(answer)
-        return int(value) if isinstance(value, int) and value in (0, 1) else None
+        value: Any = _plain(answer)  # Any: a whole number, once it is looked up
+        number = (2, value)[issubclass(type(value), int)]
+        return NUMBERS.get(number)
 
     def answer_of(self, text: str) -> bool:
         if text.lower() not in TEXTS:
@@ -40,3 +42,8 @@ class Bit(BaseQuestion):
 
     def describe(self, symbol: int) -> str:
         return ("no", "yes")[symbol]
+
+
+def _plain(answer: object) -> object:
+    """A scalar of numpy's as Python's own; anything else as it is."""
+    return answer.item() if type(answer).__module__ == "numpy" else answer  # type: ignore[attr-defined]  # a scalar has it, and what has not does not fit

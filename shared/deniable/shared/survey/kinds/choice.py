@@ -13,6 +13,9 @@ from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
+FILL = "\ud800"  # in no document: no UTF-8 has half of a pair
+MOST_FILLED = 2**23  # characters that all options may take together, once they are of one length
+
 
 @dataclass(frozen=True)
 class Choice(BaseQuestion):
@@ -59,18 +62,26 @@ class Choice(BaseQuestion):
     def labels(self) -> tuple[str, ...]:
         return self.options
 
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {option: number for number, option in enumerate(self.options)}
-
     def place(self, answer: object) -> int | None:
-        """What is not listed is the option that takes the others, if there is one."""
-        listed = self._numbers.get(answer) if isinstance(answer, str) else None
-        return self._other if listed is None else listed
+        """What is not listed is the option that takes the others, if there is one. What is looked
+        up is a new text, whose hash nothing has kept, of the same length as all others."""
+        text = ("", answer)[issubclass(type(answer), str)]
+        numbers, most, filling, other = self._listed
+        return numbers.get((text[:most] + filling)[:most], other)  # type: ignore[index]  # a text
 
     @cached_property
-    def _other(self) -> int | None:
-        return None if self.other is None else self._numbers[self.other]
+    def _listed(self) -> tuple[dict[str, int], int, str, int | None]:
+        """The numbers by filled texts; how long such texts are; what fills them; the number that
+        others go to."""
+        most = max(map(len, self.options)) + 1
+        filling = FILL * (most if most * len(self.options) <= MOST_FILLED else 1)
+        numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}
+        return (
+            numbers,
+            most,
+            filling,
+            None if self.other is None else self.options.index(self.other),
+        )
 
     def answer_of(self, text: str) -> str:
         return text

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from numbers import Number as AnyNumber
+from struct import Struct
 from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms, number_table, sizes
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name, plain
+from deniable.shared.privacy.mechanisms import TABLES, mechanisms, number_table, sizes
+from deniable.shared.privacy.shapes.number_table import NumberTable, Position
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
+MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
 LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
+FINER_BITS = 181  # of a float's 53, all count that are not below a 2^-128th of the range
+FAR = 2**60  # ranges that are added: a whole number has the same length whatever the answer is
+BITS = Struct("<dB").pack  # a float, whose exponent begins at bit 52, and a bit above it
+TOP, DIGITS = 2**64, 2**64 | 2**52 - 1
+LEADING = 0, 2**52  # where the exponent is 0, and elsewhere
+BEYOND = 4 * LARGEST_BOUND  # past every bound, on either side
+# How a value is read: as a float, as a whole number, in some other way, or not at all.
+FLOAT, WHOLE, OTHER, NEVER = range(4)
+WAYS = {float: FLOAT, int: WHOLE, bool: NEVER, str: NEVER, type(None): NEVER}
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Number(BaseQuestion):
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
         mechanism = mechanism_name(reader, "number")
         low, high = _bounds(reader)
-        return cls(name, number_table(epsilon, _grid(reader, mechanism), mechanism), low, high)
+        return cls(name, _table(reader, epsilon, mechanism), low, high)
 
     def fields(self) -> dict[str, Any]:
         grid = {"grid": self.mechanism.steps} if self.mechanism.takes_grid() else {}
@@ -46,23 +59,41 @@ class Number(BaseQuestion):
     def range(self) -> tuple[float, float]:
         return self.low, self.high
 
-    def place(self, answer: object) -> tuple[int, int] | None:
-        """Where in the range an answer lies, as an exact ratio of two integers; clamped to it.
-        Whole numbers, floats, decimals and fractions, also numpy's; not-a-number is none."""
-        value: Any = plain(answer)  # Any: several types of numbers, told by what they can
-        if isinstance(value, bool) or not hasattr(value, "as_integer_ratio") or value != value:
-            return None
-        numerator, denominator = min(max(value, self.low), self.high).as_integer_ratio()
-        low, over_low, span, over_span = self._ratios
-        return (numerator * over_low - low * denominator) * over_span, denominator * over_low * span
+    def place(self, answer: object) -> Position | None:
+        """Where in the range an answer lies, rounded up to 2^-64 of a step; clamped to it. Whole
+        numbers, floats, decimals and fractions, also numpy's; not-a-number is none."""
+        value = _nearest_float(answer, *self._around)
+        fits = value == value
+        low, high, least, finest, beyond, factor, span = self._scale
+        bits = int.from_bytes(BITS(min(max((low, value)[fits], low), high), 1), "little")
+        exponent = bits >> 52 & 0x7FF
+        digits = (bits & DIGITS) + LEADING[min(exponent, 1)]
+        shift = max(exponent, least) - finest
+        size = (digits << shift) - (TOP << shift)
+        units = (size, -size)[bits >> 63 & 1]
+        position = ((units + beyond) * factor + span - 1) // span - FAR * factor
+        return (None, position)[fits]
 
     @cached_property
-    def _ratios(self) -> tuple[int, int, int, int]:
+    def _around(self) -> tuple[int, int]:
+        """Whole numbers outside of the range, next to it."""
+        return math.floor(self.low) - 1, math.ceil(self.high) + 1
+
+    @cached_property
+    def _scale(self) -> tuple[float, float, int, int, int, int, int]:
+        """Both ends; the least exponent that matters, and that of a unit, both as a float has them;
+        FAR ranges less the low end, in such units, so that every dividend has the same length; the
+        range in units of 2^-64 of a step; the range in such units."""
         (low, over_low), (high, over_high) = (
             self.low.as_integer_ratio(),
             self.high.as_integer_ratio(),
         )
-        return low, over_low, high * over_low - low * over_high, over_low * over_high
+        finer = (over_low * over_high).bit_length() + FINER_BITS
+        low_units, high_units = (low << finer) // over_low, (high << finer) // over_high
+        span, finest = high_units - low_units, 1075 - finer
+        factor = self.mechanism.answer_at(self.mechanism.steps)
+        beyond = FAR * span - low_units
+        return float(self.low), float(self.high), max(finest, 1), finest, beyond, factor, span
 
     def answer_of(self, text: str) -> float:
         return float(text)
@@ -73,6 +104,33 @@ class Number(BaseQuestion):
             f"{self.low + self.span * point / self.mechanism.steps:g}" for point in (first, last)
         )
         return low if first == last else f"{low} to {high}"
+
+
+def _nearest_float(answer: object, below: int, above: int) -> float:
+    """The number that an answer is, next to a float, clamped where it is whole, since most whole
+    numbers have no float; not-a-number for what is none. Every way of
+    reading is gone for every answer, on a stand-in where it is not the answer's own: neither what
+    it is nor how large shows in what is done."""
+    way = WAYS.get(type(answer), OTHER)
+    values: list[Any] = [0.5, 1, 0.5, None]  # Any: a stand-in for each way
+    values[way] = answer
+    whole = float(min(max(values[WHOLE], below), above))
+    return (float(values[FLOAT]), whole, _other_float(values[OTHER]), math.nan)[way]
+
+
+def _other_float(answer: Any) -> float:  # Any: told by what it can
+    """Decimals, fractions, scalars of numpy's, and what an app derives from numbers."""
+    number = (math.nan, answer)[_is_number(type(answer))]  # type: ignore[arg-type]  # types are hashable
+    try:
+        return float(number)
+    except OverflowError:  # a fraction beyond all floats
+        return float(min(max(number, -BEYOND), BEYOND))
+
+
+@lru_cache(maxsize=64)
+def _is_number(kind: type) -> bool:
+    """Kept by type, as the asking takes a different way through Python for each of them."""
+    return issubclass(kind, AnyNumber)
 
 
 def _bounds(reader: Reader) -> tuple[int | float, int | float]:
@@ -87,6 +145,23 @@ def _bounds(reader: Reader) -> tuple[int | float, int | float]:
             f"{reader.path}.high", f"must be above low, got low {low} and high {high}"
         )
     return low, high
+
+
+def _table(reader: Reader, epsilon: Epsilon, mechanism: str | None) -> NumberTable:
+    grid = _grid(reader, mechanism)
+    named = next((each for each in TABLES if each.name == mechanism), None)
+    if named is None or not named.given:
+        return number_table(epsilon, grid, mechanism)
+    if grid is None or grid not in named.sizes:
+        least, most, step = named.sizes[0], named.sizes[-1], named.sizes.step
+        raise InvalidSurvey(
+            f"{reader.path}.grid", f"of {mechanism} is from {least} to {most} in steps of {step}"
+        )
+    integers = reader.integers("integers", MADE_WHEN_PUBLISHED)
+    try:
+        return named.read(epsilon, grid, integers)
+    except ValueError as error:
+        raise InvalidSurvey(f"{reader.path}.integers", str(error)) from None
 
 
 def _grid(reader: Reader, mechanism: str | None) -> int | None:

@@ -14,7 +14,6 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
@@ -106,7 +105,9 @@ def _place(question: Question, text: str) -> float:
     placed = question.place(question.answer_of(text))
     if placed is None:
         raise ValueError
-    return placed if isinstance(placed, int) else float(Fraction(*placed))
+    if isinstance(question, Number):
+        return placed / question.mechanism.answer_at(question.mechanism.steps)
+    return placed
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, float]:

@@ -17,8 +17,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from deniable.server.surveys.authored import parse_authored
 from deniable.shared.errors import WrongUse
-from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import question_document
 from deniable.simulations.frame import comparison, option_lists
 from deniable.simulations.frame.comparison import number
@@ -180,7 +181,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 
 
 def _survey(path: Path) -> Survey:
-    return parse_toml(_readable(path).read_text("utf-8"))
+    return parse_authored(_readable(path).read_text("utf-8"))
 
 
 def _readable(path: Path) -> Path:

@@ -1,0 +1,27 @@
+"""The fixture `deniable_client`, which pytest finds through its entry point `pytest11`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from deniable.client.testing.client import FakeClient
+
+
+@pytest.fixture
+def deniable_client() -> Iterator[Callable[..., FakeClient]]:
+    """Makes clients, as `FakeClient(...)` does, and closes them when the test ends."""
+    from deniable.client.testing.client import FakeClient
+
+    made: list[FakeClient] = []
+
+    def make(*surveys: Any, **options: Any) -> FakeClient:  # Any: as FakeClient has them
+        made.append(FakeClient(*surveys, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()

@@ -1,0 +1,148 @@
+"""`deniable doctor --data`: whether a data folder is what was written, and counts put right."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deniable.server.cli.place import add_place, folder
+from deniable.shared.cli.findings import Finding, tell
+from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
+
+if TYPE_CHECKING:
+    from deniable.server.intake.recount import Compared
+    from deniable.server.store import PublishedSurvey, SurveyRow
+
+RESTORE = (
+    "restore the newest backup from before: deniable restore FILE --data NEW; "
+    "what was accepted since is lost"
+)
+NO_FOLDER = (
+    "only a data folder is checked here: of a database, PostgreSQL's own tools say whether it is "
+    "whole, such as pg_amcheck"
+)
+REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
+WORDS = {
+    "wrong": "its tally is not what its envelopes say",
+    "missing": "its tally is missing, and its envelopes are there",
+    "damaged": "its tally is damaged, and its envelopes are whole",
+    "damaged-for-good": "its tally is damaged or missing, and its envelopes are deleted or may be",
+    "envelopes-damaged": "envelopes of it are damaged, and no more are taken where these lie",
+    "envelopes-lost": "its tally stays, but envelopes of it are lost: sent again, they count again",
+    "unknown-survey": "it is of a survey that is not there or cannot be read",
+}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_place(parser, required=False)
+    parser.add_argument(
+        "--repair", action="store_true", help="and count damaged rounds anew from their envelopes"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(chosen: Namespace) -> int:
+    if getattr(chosen, "server", None) is not None or getattr(chosen, "state", None) is not None:
+        raise WrongUse("--data is a server's folder: look at --server and --state by themselves")
+    data = folder(chosen.data, NO_FOLDER)
+    with _alone(data, chosen.repair):
+        return tell(_findings(data, chosen.repair), as_json=chosen.json)
+
+
+@contextmanager
+def _alone(data: Path, repair: bool) -> Iterator[None]:
+    """A repair waits for nobody: refused while a server serves the folder."""
+    import os
+
+    from deniable.server.process.lock import take_lock
+    from deniable.server.store import open_store
+
+    open_store(data).close()  # which says what is wrong with a folder that is none
+    if not repair:
+        yield
+        return
+    handle = take_lock(data, patience=0)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _findings(data: Path, repair: bool) -> Iterator[Finding]:
+    from deniable.server.store import Inspection
+
+    try:
+        with Inspection.of(data) as inspection:
+            damage = inspection.damage()
+        cure = RESTORE if damage else ""
+        yield Finding("file", damage is None, damage or "the database is whole", cure)
+        surveys, unread = _surveys(data)
+        yield from unread
+        yield Finding("surveys", not unread, f"{len(surveys)} are whole and signed")
+        yield from _rounds(data, surveys, repair)
+    except StoreUnusable as error:
+        yield Finding("file", False, str(error), RESTORE)
+
+
+def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
+    """By sequence; and those that are not what was published."""
+    from deniable.server.store import open_store
+
+    surveys: dict[int, PublishedSurvey] = {}
+    unread: list[Finding] = []
+    with open_store(data) as store:
+        for row in store.surveys():
+            try:
+                surveys[row.sequence] = _read(row)
+            except DeniableError as error:
+                says = f"{row.id[:12]} is not what was signed: {error}"
+                unread.append(Finding("survey", False, says, RESTORE))
+    return surveys, unread
+
+
+def _read(row: SurveyRow) -> PublishedSurvey:
+    from deniable.server.store import PublishedSurvey
+    from deniable.shared.errors import UntrustedSurvey
+    from deniable.shared.survey.document import parse_document, survey_id
+    from deniable.shared.survey.signing import verify
+
+    if survey_id(row.document) != row.id:
+        raise UntrustedSurvey("its id is not the hash of its document")
+    verify(row.document, row.signature, row.key, [row.key])
+    return PublishedSurvey(**vars(row), survey=parse_document(row.document))
+
+
+def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> Iterator[Finding]:
+    from datetime import UTC, datetime
+
+    from deniable.server.intake.recount import CURABLE, compare
+    from deniable.server.store import Inspection
+
+    well = {"equal": 0, "sealed": 0}
+    with Inspection.of(data, writes=repair) as inspection:
+        for each in list(compare(inspection, surveys, datetime.now(UTC))):
+            if each.verdict in well:
+                well[each.verdict] += 1
+            elif repair and each.verdict in CURABLE and each.recount is not None:
+                counts = each.recount
+                inspection.count_as(each.survey, each.round, counts.reports, counts.cells)
+                yield Finding(
+                    "round", True, f"{_named(each)}: counted anew, {counts.reports:,} reports"
+                )
+            else:
+                cure = REPAIR if each.verdict in CURABLE else RESTORE
+                yield Finding("round", False, f"{_named(each)}: {WORDS[each.verdict]}", cure)
+    says = f"{well['equal']} tallies are what their envelopes say"
+    more = f", {well['sealed']} are whole, and their envelopes deleted"
+    yield Finding("tallies", True, says + (more if well["sealed"] else ""))
+
+
+def _named(each: Compared) -> str:
+    return f"round {each.round} of {each.name}"
+
+
+DOCTOR = Verb("doctor", "check a server's data folder", arguments, run, option="data")

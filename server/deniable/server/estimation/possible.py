@@ -1,0 +1,192 @@
+"""Whether counts are among what honest reports can give at all, whatever people answer.
+
+An honest report is drawn from one row of its mechanism's table, so the expected counts are a
+mixture of the rows, and most counts are none: "yes" from more reports than `keep`, an option named
+by fewer than `lie`. Where counts lie farther outside than the noise can throw them, reports were
+forged. The test is of scores, of which one report's expectation is bounded whatever the answer.
+
+Designs: the score is how many of s options a report supports. It is a sum of independent bits of
+any rates: for one option by definition, for unary encoding as drawn, and for subset selection
+since a uniform subset, weighted at one option, is strongly Rayleigh [2]. So Chernoff's bound [1]
+holds with the rates' mean, which is at least `lie` and at most (keep + (s - 1) lie) / s. The s
+rarest and the s most frequent options are tested for every s, and all (k choose s) paid for.
+
+Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
+negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
+r is also orthogonal to what is orthogonal to all rows. And no symbol is more frequent than in the
+row where it is most. Each bound is Chernoff's with the worst row, so it holds however U is rounded.
+
+False alarms: all of a question's bounds together hold with probability 1 - p, and they do so at
+every number of reports n at once, since p is shared out as 1 / (n (n + 1)). So however often a
+round is looked at, it is flagged with probability at most FALSE_ALARM if every report is honest.
+What is inside of the possible region is not noticed, however forged.
+
+[1] Hoeffding 1963, "Probability inequalities for sums of bounded random variables", Journal of the
+    American Statistical Association 58(301).
+[2] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
+    the American Mathematical Society 22(2).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.shared.privacy.mechanism import MULTINOMIAL
+from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+Test = Callable[[int], float]  # log p of all reports but so many of those that fit worst
+
+FALSE_ALARM = 1e-6  # of a round
+LEAST_P = 1e-300
+WORTH_A_LOOK = 3.0  # standard deviations outside; what is nearer has no small p
+SMALLEST_TILT, LARGEST_TILT = math.log(1e-12), math.log(1e4)
+
+
+@dataclass(frozen=True)
+class Fit:
+    p_value: float  # honest reports give counts so far outside with at most this probability
+    forged: int  # so many reports at least are not honest; 0 where none is noticed
+
+
+def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit:
+    """Of one of a round's questions, from its tally."""
+    match mechanism:
+        case SupportDesign():
+            test = _of_design(mechanism, cells, reports)
+        case NumberTable():
+            test = _of_table(mechanism, cells.astype(np.float64), reports)
+        case _:
+            assert_never(mechanism)
+    found = min(0.0, test(0))
+    allowed = math.log(FALSE_ALARM / questions)
+    noticed = found <= allowed
+    removed = range(reports + 1)
+    forged = bisect_left(removed, True, key=lambda m: test(m) > allowed) if noticed else 0
+    return Fit(max(LEAST_P, math.exp(max(found, math.log(LEAST_P)))), forged)
+
+
+def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:
+    ascending = np.sort(cells).astype(np.float64)
+    size = np.arange(1, len(cells) + 1)
+    few, many = np.cumsum(ascending), np.cumsum(ascending[::-1])
+    p, q = design.keep / ONE, design.lie / ONE
+    highest = np.minimum(p + (size - 1) * q, 1.0 if design.joint == MULTINOMIAL else np.inf)
+    lowest = np.append(size[:-1] * q, highest[-1])  # some option is the answer
+    most = np.minimum(size, design.encoding.most_cells)
+    bits = np.ones_like(size) if design.joint == MULTINOMIAL else size
+    paid = _log_choose(size) + math.log(2 * len(cells))
+
+    def log_p(removed: int) -> float:
+        left = reports - removed
+        if left < 1:
+            return 0.0
+        below = _surprise(few, left * bits, lowest / bits, -1)
+        above = _surprise(np.maximum(many - removed * most, 0), left * bits, highest / bits, 1)
+        return float((paid - np.maximum(below, above)).min()) + _looks(left)
+
+    return log_p
+
+
+def _of_table(table: NumberTable, cells: Array, reports: int) -> Test:
+    scores, bounds, log_rows = _scores(table)
+    if not reports:
+        return lambda _: 0.0
+    totals = scores @ cells
+    spread = np.sqrt(np.maximum(scores**2 @ cells - totals**2 / reports, 1e-9))
+    outside = (totals - reports * bounds) / spread
+    worst = int(outside.argmax())
+    if outside[worst] < WORTH_A_LOOK:
+        return lambda _: 0.0
+    score, total = scores[worst], float(totals[worst])
+
+    def log_p(removed: int) -> float:
+        left = reports - removed
+        if left < 1:
+            return 0.0
+        rest = total - removed * float(score.max())
+        return math.log(len(scores)) + _looks(left) - _chernoff(rest, left, score, log_rows)
+
+    return log_p
+
+
+def _surprise(totals: Array, trials: npt.NDArray[np.int64], rates: Array, side: int) -> Array:
+    """-log of Chernoff's bound: so many of independent bits whose mean rate is at the least, or at
+    the most, this one."""
+    from scipy.special import rel_entr
+
+    seen = np.minimum(totals / trials, 1.0)
+    outside = np.sign(seen - rates) == side
+    divergence = rel_entr(seen, rates) + rel_entr(1 - seen, np.maximum(1 - rates, 0.0))
+    surprise: Array = np.where(outside, trials * divergence, 0.0)
+    return surprise
+
+
+def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> float:
+    """The same for scores of any size: the best exponent; every other one only gives less."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import logsumexp
+
+    def negative(logarithm: float) -> float:
+        tilt = math.exp(logarithm)
+        worst = float(logsumexp(log_rows + tilt * score, axis=1).max())
+        return reports * worst - tilt * total
+
+    best = minimize_scalar(negative, bounds=(SMALLEST_TILT, LARGEST_TILT), method="bounded")
+    return max(0.0, -float(best.fun))
+
+
+@lru_cache(maxsize=32)
+def _scores(table: NumberTable) -> tuple[Array, Array, Array]:
+    """Each row a score of symbols, from 0 to 1; the most that it can be expected to be; and the
+    logarithms of the table."""
+    rows = np.array([[units / ONE for units in row] for row in table.rows])
+    weights = np.linalg.pinv(rows)
+    _, values, directions = np.linalg.svd(rows)
+    free = directions[len(values) :]
+    raw = np.vstack([-_stretches(weights.T), free, -free, np.eye(len(weights))])
+    raw -= raw.min(axis=1, keepdims=True)
+    scores = raw / raw.max(axis=1, keepdims=True)
+    return scores, (rows @ scores.T).max(axis=0), np.log(rows)
+
+
+def _stretches(weights: Array) -> Array:
+    """The sums over stretches of the grid whose lengths are powers of two, half overlapping, from
+    each of the first two points on: what is wrong next to an end is in a stretch without it."""
+    points = len(weights)
+    until = np.vstack([np.zeros(weights.shape[1]), np.cumsum(weights, axis=0)])
+    ends = {
+        (first, first + length)
+        for length in (2**power for power in range(points.bit_length()))
+        for start in (0, 1)
+        for first in range(start, points - length + 1, max(1, length // 2))
+        if length < points
+    }
+    first, last = np.array(sorted(ends)).T
+    stretches: Array = until[last] - until[first]
+    return stretches
+
+
+def _log_choose(size: npt.NDArray[np.int64]) -> Array:
+    from scipy.special import gammaln
+
+    k = len(size)
+    logarithms: Array = gammaln(k + 1) - gammaln(size + 1) - gammaln(k - size + 1)
+    return logarithms
+
+
+def _looks(reports: int) -> float:
+    """What it costs that every number of reports may be looked at."""
+    return math.log(reports) + math.log(reports + 1)

@@ -1,0 +1,69 @@
+"""How many reports of a survey one neighbourhood of addresses may send in an hour without a token.
+
+A neighbourhood is a /24 of IPv4 or a /64 of IPv6: what one person can easily have. Nothing of an
+address is kept: a keyed hash says where in a table of counters it is counted, and the key lives for
+an hour and in memory only. The table has one size; where two share a counter, they share its limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import threading
+from array import array
+from ipaddress import IPv6Address, ip_address
+
+from deniable.server.surveys.clock import Clock
+
+WINDOW_SECONDS = 3_600.0
+COUNTERS = 2**20
+HIGHEST = 2**32 - 1
+
+
+class Limits:
+    """Safe from several threads."""
+
+    def __init__(self, most: int, clock: Clock | None = None) -> None:
+        self._most, self._clock = min(most, HIGHEST), clock or Clock()
+        self._lock = threading.Lock()
+        self._begin()
+
+    def wait(self, sender: bytes, survey: str) -> int:
+        """Count one report; in how many seconds the sender may try again, or 0 if it is taken."""
+        with self._lock:
+            rest = self._until - self._clock.seconds()
+            if rest <= 0:
+                self._begin()
+            place = self._place(sender, survey)
+            if self._counts[place] >= self._most:
+                return math.ceil(rest)
+            self._counts[place] += 1
+            return 0
+
+    def _begin(self) -> None:
+        self._until = self._clock.seconds() + WINDOW_SECONDS
+        self._key = secrets.token_bytes(16)
+        self._counts = array("I", bytes(4 * COUNTERS))
+
+    def _place(self, sender: bytes, survey: str) -> int:
+        hashed = hashlib.blake2b(sender + survey.encode(), key=self._key, digest_size=8)
+        return int.from_bytes(hashed.digest()) % COUNTERS
+
+
+def neighbourhood(address: str) -> bytes:
+    """The /24 or /64 of an address; what is none is one neighbourhood with all that are none.
+
+    >>> neighbourhood("192.0.2.7") == neighbourhood("::ffff:192.0.2.200") == bytes([192, 0, 2])
+    True
+    >>> neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1") != neighbourhood("x")
+    True
+    """
+    try:
+        found = ip_address(address.strip().strip("[]"))
+    except ValueError:
+        return b""
+    if isinstance(found, IPv6Address):
+        mapped = found.ipv4_mapped
+        return mapped.packed[:3] if mapped else found.packed[:8]
+    return found.packed[:3]

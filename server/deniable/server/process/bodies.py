@@ -1,0 +1,91 @@
+"""Bodies as they arrive, bounded in time, in length, and all together in bytes.
+
+A body that takes too long is given up. Where all that is held takes too much memory, so is the one
+that has been arriving for longest: who sends slowly on purpose is at the front of that line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from deniable.server.http.messages import HttpError
+from deniable.shared.envelope import MOST_BODY_BYTES
+
+SECONDS = 10.0
+SWEEP_SECONDS = 0.5
+MOST_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
+SLOW = f"the body did not arrive within {SECONDS:g} seconds; nothing was counted"
+CROWDED = "too many bodies arrive at once; nothing was counted; send the same body again later"
+
+
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    task: asyncio.Task[object]
+    begun: float
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    ended: HttpError | None = None
+
+    def end(self, reason: HttpError) -> None:
+        self.ended = reason
+        self.task.cancel()
+
+
+class Bodies:
+    """For one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._arriving: dict[_Arrival, None] = {}  # the oldest first
+        self._held = 0
+        loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    @asynccontextmanager
+    async def held(self, stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        """The body, for as long as it is worked on; of a longer one than may come its beginning,
+        which is longer than may come too."""
+        task = asyncio.current_task()
+        assert task is not None
+        arrival = _Arrival(task, self._loop.time())
+        try:
+            yield await self._whole(arrival, stream)
+        finally:
+            self._held -= arrival.size
+
+    async def _whole(self, arrival: _Arrival, stream: AsyncIterable[bytes]) -> bytes:
+        self._arriving[arrival] = None
+        try:
+            async for part in stream:
+                arrival.parts.append(part)
+                arrival.size += len(part)
+                self._take(arrival, len(part))
+                if arrival.size > MOST_BODY_BYTES:
+                    break
+        except asyncio.CancelledError:
+            if arrival.ended is None:
+                raise
+            arrival.task.uncancel()
+            raise arrival.ended from None
+        finally:
+            del self._arriving[arrival]
+        return b"".join(arrival.parts)
+
+    def _take(self, arrival: _Arrival, size: int) -> None:
+        self._held += size
+        if self._held > MOST_BYTES:
+            oldest = next(each for each in self._arriving if each.ended is None)
+            if oldest is arrival:
+                raise HttpError(503, CROWDED)
+            oldest.end(HttpError(503, CROWDED))
+
+    def _sweep(self) -> None:
+        late = self._loop.time() - SECONDS
+        for arrival in self._arriving:
+            if arrival.begun > late:
+                break
+            if arrival.ended is None:
+                arrival.end(HttpError(408, SLOW))
+        self._loop.call_later(SWEEP_SECONDS, self._sweep)

@@ -1,0 +1,83 @@
+"""What the server writes to standard error; standard output is for the address.
+
+Nothing logs a request as such. A line that is written again and again, for each of thousands of
+requests when the disk is full, is written once a minute, with how often it was left out meanwhile.
+In JSON there are no messages of exceptions, only where they were raised: nobody reads along there
+who could tell what may leave the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from flask import has_request_context
+
+from deniable.server.http.messages import request_id
+
+PAUSE_SECONDS = 60.0
+
+
+class Seldom(logging.Filter):
+    """Of what one line of code says, with whatever words, one record a minute."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._said: dict[tuple[str, int], tuple[float, int]] = {}  # no more than there is code
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line, now = (record.pathname, record.lineno), self._seconds()
+        last, left_out = self._said.get(line, (now - PAUSE_SECONDS, 0))
+        if now - last < PAUSE_SECONDS:
+            self._said[line] = last, left_out + 1
+            return False
+        self._said[line] = now, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out} times before)", ()
+        return True
+
+
+class JsonLines(logging.Formatter):
+    """An object in each line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {  # Any: JSON
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if has_request_context():
+            said["request"] = request_id()
+        if record.exc_info and record.exc_info[0]:
+            said["error"] = record.exc_info[0].__name__
+            frames = extract_tb(record.exc_info[2])
+            said["at"] = [f"{Path(each.filename).name}:{each.lineno}" for each in frames]
+        return json.dumps(said)
+
+
+def logging_config(*, as_json: bool) -> dict[str, Any]:  # Any: as logging.config has it
+    console = {
+        "class": "logging.StreamHandler",
+        "stream": "ext://sys.stderr",
+        "formatter": "json" if as_json else "line",
+        "filters": ["seldom"],
+    }
+    return {
+        "formatters": {
+            "line": {"format": "deniable serve: %(levelname)s: %(message)s"},
+            "json": {"()": JsonLines},
+        },
+        "filters": {"seldom": {"()": Seldom}},
+        "handlers": {"console": console},
+        "loggers": {
+            "_granian": {"handlers": ["console"], "propagate": False},
+            "deniable": {"handlers": ["console"], "level": "INFO", "propagate": False},
+        },
+    }

@@ -1,0 +1,15 @@
+"""What the operator may choose beside folder and port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Goes to the worker, however it is started."""
+
+    limit: int | None = None  # reports of one survey from one neighbourhood in an hour
+    proxies: tuple[str, ...] = ()  # the addresses whose X-Forwarded-For is believed
+    log_json: bool = False
+    trust_clock: bool = False  # today's date is right, also after a long pause

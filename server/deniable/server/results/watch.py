@@ -1,0 +1,83 @@
+"""Looks for forged reports once a minute, for the log and a gauge, in every round still counted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from datetime import date
+from typing import NamedTuple
+
+from prometheus_client import Gauge
+
+from deniable.server.results.forgery import round_fits, warning
+from deniable.server.store import PublishedSurvey, RoundTally, Store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import StoreUnusable
+
+PAUSE_SECONDS = 60.0
+
+log = logging.getLogger("deniable.server")
+
+
+class _Seen(NamedTuple):
+    reports: int
+    warning: str | None
+
+
+class ForgeryWatch:
+    """Rounds whose envelopes are purged change no more, and only their results say it."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock, rounds: Gauge) -> None:
+        self._store, self._catalogue, self._clock = store, catalogue, clock
+        self._rounds = rounds
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._said: dict[tuple[str, int], date] = {}
+
+    def start(self) -> None:
+        """In a thread of its own, for as long as the process lives."""
+        threading.Thread(target=self._run, name="forgery", daemon=True).start()
+
+    def look(self) -> None:
+        """At every round whose reports have become more; a line in the log per round and day."""
+        kept = self._store.unsealed_rounds()
+        for published in self._catalogue.surveys():
+            numbers = kept.get(published.sequence, ())
+            if numbers:
+                self._look_at(published, set(numbers))
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.look()
+            except StoreUnusable as error:
+                log.warning("%s; forged reports are looked for again", error)
+            threading.Event().wait(PAUSE_SECONDS)
+
+    def _look_at(self, published: PublishedSurvey, numbers: set[int]) -> None:
+        flagged = Counter({"open": 0, "closed": 0})
+        for tally in self._store.tallies(published.sequence):
+            if tally.round in numbers and (words := self._warning(published, tally)):
+                flagged[self._state(published, tally.round)] += 1
+                self._say(published, tally.round, words)
+        for state, count in flagged.items():
+            self._rounds.labels(published.id, state).set(count)
+
+    def _warning(self, published: PublishedSurvey, tally: RoundTally) -> str | None:
+        key, survey = (published.id, tally.round), published.survey
+        seen = self._seen.get(key)
+        if seen is None or seen.reports != tally.reports:
+            words = warning(survey, tally, round_fits(survey, tally))
+            seen = self._seen[key] = _Seen(tally.reports, words)
+        return seen.warning
+
+    def _state(self, published: PublishedSurvey, number: int) -> str:
+        taken = self._clock.now() < published.survey.taken_until(number)
+        return "open" if taken and not published.closed else "closed"
+
+    def _say(self, published: PublishedSurvey, number: int, words: str) -> None:
+        key, today = (published.id, number), self._clock.now().date()
+        if self._said.get(key) != today:
+            self._said[key] = today
+            log.warning("survey %s, round %d: %s", published.name, number, words)

@@ -1,0 +1,77 @@
+"""A data folder looked at row by row: what a disk has damaged, and counts put right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import Connection, Engine, select
+
+from deniable.server.store.protocol import Damaged
+from deniable.server.store.records import Cells, RoundTally
+from deniable.server.store.sql.digest import digest_of
+from deniable.server.store.sql.reports import read_tally, tally_blob, tally_row
+from deniable.server.store.sql.tables import tallies
+from deniable.server.store.sql.upsert import put
+from deniable.server.store.sqlite import bucket
+from deniable.server.store.sqlite.bucket import Kept
+from deniable.server.store.sqlite.database import open_database, transaction
+from deniable.server.store.sqlite.reports import HERE
+from deniable.server.store.sqlite.schema import envelopes
+
+
+@dataclass(frozen=True)
+class KeptTally:
+    survey: int
+    round: int
+    sealed: bool
+    counts: RoundTally | None  # None: damaged
+
+
+class Inspection:
+    """All that it reads is of one moment, also while a server serves the folder."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    @contextmanager
+    def of(cls, data: Path, *, writes: bool = False) -> Iterator[Self]:
+        engine: Engine = open_database(data)
+        try:
+            with transaction(engine, "look at all its rows", writes=writes) as connection:
+                yield cls(connection)
+        finally:
+            engine.dispose()
+
+    def damage(self) -> str | None:
+        """What the database finds wrong with its own file, first of all."""
+        found = str(self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
+        return None if found == "ok" else found
+
+    def tallies(self) -> list[KeptTally]:
+        query = select(tallies).where(tallies.c.node == HERE)
+        rows = self._connection.execute(query.order_by(tallies.c.survey, tallies.c.round))
+        return [KeptTally(row.survey, row.round, bool(row.sealed), read_tally(row)) for row in rows]
+
+    def rounds(self) -> list[tuple[int, int]]:
+        """Of which there are envelopes, each with its survey's sequence."""
+        query = select(envelopes.c.survey, envelopes.c.round).distinct()
+        return [(survey, number) for survey, number in self._connection.execute(query)]
+
+    def journal(self, survey: int, number: int) -> Iterator[Kept]:
+        """A round's envelopes; Damaged says that not all of them can be read."""
+        query = select(envelopes).where(envelopes.c.survey == survey, envelopes.c.round == number)
+        for row in self._connection.execute(query):
+            *values, digest = row
+            if digest_of(*values) != digest:
+                raise Damaged("envelopes in the store are damaged")
+            yield from bucket.unpack(row.rows)
+
+    def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
+        """Instead of the tally that an unsealed round has."""
+        row = tally_row(survey, number, HERE, reports, False, tally_blob(cells))
+        put(self._connection, tallies, row)

@@ -1,0 +1,126 @@
+"""Optimal table: it stands in the survey's document, and is proved whenever it is read.
+
+There is no formula. Whoever publishes a survey searches for the unbiased table whose worst answer
+has the least variance of all that keep ε; a device need not believe that it found it:
+
+    whole       every row sums to 2^64, and nothing is impossible
+    private     in every column the largest entry is at most e^ε times the smallest, by integers
+    unbiased    the values' mean under each row is its answer, to 2^-40 of a step
+
+A table is its own mirror image, as neither end of the range is unlike the other: of its 2 h symbols
+the document has the first h, each as its value, in units of 2^-64 of a step, and its probability at
+every one of the m + 1 grid points. Symbol 2 h - 1 - j at answer m - i is symbol j at answer i.
+
+Fit: numbers spread in any way, from ε about 0.36 on. Tables with a formula have shorter documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from operator import mul
+from typing import TYPE_CHECKING, Self
+
+from deniable.shared.privacy.epsilon import BILLION, Epsilon
+from deniable.shared.privacy.shapes.number_table import NumberTable, Row
+from deniable.shared.privacy.thresholds import ONE
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+MOST_STEPS = 32
+FINER_ABOVE = 4 * BILLION
+MOST_SYMBOLS = 256  # one byte on the wire
+VALUE_UNIT = 2**64  # values are multiples of 1 / VALUE_UNIT of a step
+LARGEST_BIAS = VALUE_UNIT * ONE >> 40  # 2^-40 of a step, in the units of `_biases`
+EXAMPLES = __file__.removesuffix(".py") + ".json"
+
+
+class OptimalTable(NumberTable):
+    name, label = "optimal-table", "optimal table"
+    sizes, proved_sizes = range(2, MOST_STEPS + 1, 2), (4,)
+    chosen_by_itself = False  # it has to be made first
+    given = True
+
+    def __init__(self, epsilon: Epsilon, steps: int, integers: Sequence[int] | None = None) -> None:
+        """ValueError says what a table lacks. Without integers, an example that is kept here."""
+        integers = _example(epsilon, steps) if integers is None else integers
+        half, odd = divmod(len(integers), steps + 2)
+        if odd or not 1 <= half <= MOST_SYMBOLS // 2:
+            raise ValueError(
+                f"are no table: each of 1 to {MOST_SYMBOLS // 2} symbols has a value and "
+                f"{steps + 1} probabilities"
+            )
+        super().__init__(epsilon, steps, 2 * half)
+        self.integers_given = tuple(integers)
+        if fault := self._fault():
+            raise ValueError(fault)
+
+    @classmethod
+    def best_size(cls, epsilon: Epsilon) -> int:
+        """Finer where there is less noise, as rounding to the grid adds up to a quarter of a step,
+        squared; a coarser one has fewer symbols."""
+        return MOST_STEPS if epsilon.billionths > FINER_ABOVE else MOST_STEPS // 2
+
+    @classmethod
+    def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:
+        return cls(epsilon, steps, integers)
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return self.integers_given
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        columns = [symbol[1:] for symbol in self._first_half]
+        columns += [column[::-1] for column in reversed(columns)]
+        return tuple(zip(*columns, strict=True))
+
+    @cached_property
+    def values(self) -> tuple[Fraction, ...]:
+        from fractions import Fraction
+
+        return tuple(Fraction(units, VALUE_UNIT) for units in self._value_units)
+
+    @property
+    def _first_half(self) -> list[tuple[int, ...]]:
+        each = self.steps + 2
+        return [self.integers[at : at + each] for at in range(0, len(self.integers), each)]
+
+    @cached_property
+    def _value_units(self) -> list[int]:
+        units = [symbol[0] for symbol in self._first_half]
+        return units + [self.steps * VALUE_UNIT - value for value in reversed(units)]
+
+    def _fault(self) -> str | None:
+        if not self.is_whole():
+            return "are no table: a row does not sum to 2^64, or a probability is not above 0"
+        if not self.is_private():
+            return f"are not private: a column's largest is over e^{self.epsilon} times its least"
+        if self._value_units != sorted(self._value_units):
+            return "are no table: values do not ascend"
+        if any(abs(bias) > LARGEST_BIAS for bias in self._biases()):
+            return "are biased: the values' mean under a row is not its answer"
+        return None
+
+    def _biases(self) -> list[int]:
+        """How far each row's mean is from its answer, in units of 2^-128 of a step."""
+        return [
+            sum(map(mul, row, self._value_units)) - answer * VALUE_UNIT * ONE
+            for answer, row in enumerate(self.rows)
+        ]
+
+
+def _example(epsilon: Epsilon, steps: int) -> list[int]:
+    """A table that was made once, by `python -m tests.vectors.make`: for `certify`, and tests."""
+    import json
+
+    with open(EXAMPLES, encoding="utf-8") as file:
+        examples = json.load(file)
+    try:
+        return [int(text) for text in examples[str(epsilon)][str(steps)]]
+    except KeyError:
+        raise ValueError(
+            f"no table for ε {epsilon} and {steps} steps is kept: one is made when a survey is "
+            "published, and stands in its document"
+        ) from None

@@ -1,0 +1,33 @@
+"""Load by many connections at once, each with one request after another, over plain sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+Make = Callable[[], bytes]  # the next request
+
+
+def ask(port: int, connections: int, each: int, make: Make) -> None:
+    """So many requests over each connection; all must be answered with 200."""
+    asyncio.run(_all(port, connections, each, make))
+
+
+async def _all(port: int, connections: int, each: int, make: Make) -> None:
+    await asyncio.gather(*(_connection(port, each, make) for _ in range(connections)))
+
+
+async def _connection(port: int, each: int, make: Make) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(each):
+        writer.write(make())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await reader.readexactly(int(length))
+    writer.close()
+
+
+def post(path: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "\r\n"]).encode() + body

@@ -1,0 +1,39 @@
+"""What a table that stands in its survey costs: to make, to send, and to prove on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from deniable.server.surveys.authored import parse_authored
+from deniable.server.surveys.optimal_table import optimal_table
+from deniable.shared.survey.document import parse_document, render_document
+from tests.bench.measure import ROUNDS, Measurement, seconds
+from tests.survey_texts import number, survey_text
+
+EPSILONS = ("1", "4", "6", "8")  # on the coarser grid, and on the finer one
+MOST_MS, MOST_PROOF_MS, MOST_KIB = 3_000, 10, 64
+
+
+def measurements() -> Iterator[Measurement]:
+    for epsilon in EPSILONS:
+        text = survey_text(number(mechanism="optimal-table", epsilon=epsilon))
+
+        def make(text: str = text) -> None:
+            optimal_table.cache_clear()
+            parse_authored(text)
+
+        document = render_document(parse_authored(text))
+
+        def prove(document: bytes = document) -> None:
+            parse_document(document)
+
+        at = f"at ε {epsilon}"
+        yield alone(f"making a survey's table {at}", make, MOST_MS)
+        yield alone(f"reading and proving it {at}", prove, MOST_PROOF_MS)
+        yield Measurement(f"the document {at}", len(document) / 1024, None, "KiB", MOST_KIB)
+
+
+def alone(name: str, ours: Callable[[], object], limit: float) -> Measurement:
+    times = [1e3 * seconds(ours) for _ in range(ROUNDS)]
+    spread = max(times) / min(times) - 1
+    return Measurement(name, min(times), None, "ms", limit, spread)

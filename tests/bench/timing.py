@@ -1,0 +1,233 @@
+"""Whether the time of a report tells the answer, or whether the report says something else.
+
+Single calls are timed one by one, answers of all sorts in random order. What is measured is the
+rank correlation (Spearman's) of the time with an answer's number or size, with one form of a value
+beside another, and with a lie, among reports of one symbol. Bound: at most .05. If nothing is told,
+every order of the times is as probable as any other, and a correlation over n calls is nearly
+normal with deviation 1 / sqrt(n): with n >= 20,000 the bound is seven of them, so a false alarm has
+a probability below 2e-12. A busy machine spreads over all alike.
+That it sees what it looks for is shown by twins that must exceed the bound, without the random
+pause: an early return for the truth, and a number placed by whatever length it has.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, mechanisms
+from deniable.shared.privacy.randomness import Draw, kernel_draw
+from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from tests.bench.measure import Measurement
+from tests.shared.test_same_operations import asking
+
+LIMIT = 0.05
+CALLS = 20_000  # that are compared, at least
+EPSILON = Epsilon("1")
+
+LOW, HIGH = 0, 120
+OPTIONS = {"k-randomized-response": (2, 16, 256), "subset-selection": (16,), "unary": (9,)}
+# One value for each form, as often as any other: of a form with many values each would find its
+# row of the table in the processor's caches more rarely. All are compared with the first.
+FORMS: dict[str, object] = {
+    "inside, not whole": 34.1,
+    "inside, a half": 88.5,
+    "whole, as a float": 55.0,
+    "whole, as an integer": 71,
+    "the low end": 0.0,
+    "the high end": 120.0,
+    "below the range": -5.5,
+    "above the range": 1e6,
+    "next to nothing": 1e-9,
+    "infinite": math.inf,
+    "a whole number beyond all floats": 10**400,
+}
+UNFIT: dict[str, object] = {"not-a-number": math.nan, "none": None, "a text": "ninety"}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One call: what was answered, of which sort that was, how long it took, what was reported, and
+    whether that is a lie."""
+
+    answer: Any
+    sort: str
+    nanoseconds: int
+    symbol: int
+    lied: bool
+
+
+def measurements() -> Iterator[Measurement]:
+    for name, question in questions():
+        yield from (
+            of_number(name, question)
+            if isinstance(question, Number)
+            else of_options(name, question)
+        )
+    early = Choice("asked", EarlyReturn(EPSILON, 16), texts(16))
+    yield twin("an early return for the truth", lies(calls(early, listed(early), pause=False)))
+    old = OldPlacing("asked", LocalLaplace(EPSILON, 64), LOW, HIGH)
+    seen = calls(old, of_forms(FORMS), pause=False)
+    told = between(seen, "inside, not whole", "the high end")
+    yield twin("a number placed by what it happens to be", told)
+
+
+def questions() -> Iterator[tuple[str, Question]]:
+    for name, kind in mechanisms().items():
+        sizes = kind.proved_sizes if kind.given else kind.sizes
+        for size in OPTIONS.get(name, (64 if 64 in sizes else sizes[0],)):
+            made: Any = kind(EPSILON, size)
+            match kind.kind:
+                case "bit":
+                    question: Question = Bit("asked", made)
+                case "number":
+                    question = Number("asked", made, LOW, HIGH)
+                case _:
+                    question = Choice("asked", made, texts(size))
+            yield f"time of a report by {name}, {size}", question
+
+
+def texts(size: int) -> tuple[str, ...]:
+    return tuple(f"option {number}" for number in range(size))
+
+
+def of_options(name: str, question: Bit | Choice) -> Iterator[Measurement]:
+    seen = calls(question, listed(question))
+    place = [question.place(each.answer) for each in seen]
+    yield bounded(f"{name}, with the answer", correlation(place, seen))
+    yield bounded(f"{name}, with a lie", lies(seen))
+
+
+def of_number(name: str, question: Number) -> Iterator[Measurement]:
+    seen = calls(question, of_forms(FORMS))
+    first, *others = FORMS
+    worst = max(others, key=lambda other: abs(between(seen, first, other)))
+    yield bounded(f"{name}, with its form, most: {worst}", between(seen, first, worst))
+    seen = calls(question, [("size", random.uniform(LOW, HIGH)) for _ in range(CALLS)])
+    yield bounded(f"{name}, with its size", correlation([each.answer for each in seen], seen))
+    yield bounded(f"{name}, with a lie", lies(seen))
+    seen = calls(question, of_forms(UNFIT))
+    first, *others = UNFIT
+    worst = max(others, key=lambda other: abs(between(seen, first, other)))
+    yield bounded(f"{name}, with what does not fit, most: {worst}", between(seen, first, worst))
+
+
+def bounded(name: str, figure: float) -> Measurement:
+    return Measurement(name, abs(figure), None, "of 1", LIMIT)
+
+
+def twin(name: str, figure: float) -> Measurement:
+    """Holds where the measure exceeds its limit, as it should."""
+    return Measurement(f"twin, {name}: limit / measured", LIMIT / abs(figure), None, "", 1)
+
+
+# What is asked
+
+
+def listed(question: Question) -> list[tuple[str, Any]]:
+    """Answers from all over the list, each text a new one."""
+    most = question.mechanism.answers
+    numbers = [random.randrange(most) for _ in range(CALLS)]
+    if isinstance(question, Choice):
+        return [("option", "".join(list(question.options[number]))) for number in numbers]
+    return [("bit", bool(number)) for number in numbers]
+
+
+def of_forms(forms: Mapping[str, object]) -> list[tuple[str, Any]]:
+    return [(form, value) for form, value in forms.items() for _ in range(CALLS // 2)]
+
+
+# Timing and comparing
+
+
+def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) -> list[Timed]:
+    """Through the whole of `Survey.report`, or without its random pause."""
+    survey, random_order = asking(question), random.sample(asked, len(asked))
+    for _, answer in random_order[:1_000]:  # what is made once, and the machine's caches
+        survey.report({"asked": answer}, kernel_draw)
+    timed = []
+    gc.disable()
+    try:
+        for sort, answer in random_order:
+            answers = {"asked": answer}
+            begin = perf_counter_ns()
+            symbol = (
+                survey.report(answers, kernel_draw).symbols[0]
+                if pause
+                else question.report(answer, kernel_draw)[0]
+            )
+            took = perf_counter_ns() - begin
+            assert symbol is not None, "each question is asked"
+            timed.append(Timed(answer, sort, took, symbol, lied(question, answer, symbol)))
+    finally:
+        gc.enable()
+    return timed
+
+
+def lied(question: Question, answer: object, symbol: int) -> bool:
+    """Whether the report speaks for something else than the answer."""
+    place: Any = question.place(answer)
+    if isinstance(question, Number):
+        at = question.mechanism.answer_at(question.mechanism.steps)
+        return abs(symbol / (question.mechanism.symbols - 1) - (place or 0) / at) > 0.25
+    return place not in question.mechanism.cells_of(symbol)
+
+
+def correlation(numbers: Sequence[Any], seen: Sequence[Timed]) -> float:
+    """Spearman's, within the reports of each symbol, all together: a report is no secret, and what
+    depends on it alone is as private as it is."""
+    by_symbol = defaultdict[int, list[int]](list)
+    for place, each in enumerate(seen):
+        by_symbol[each.symbol].append(place)
+    told, took = np.asarray(numbers, dtype=float), np.array([each.nanoseconds for each in seen])
+    ranks = [_ranks(told[same], took[same]) for same in by_symbol.values()]
+    return float(np.corrcoef(np.concatenate(ranks, axis=1))[0, 1])
+
+
+def _ranks(*columns: NDArray[Any]) -> NDArray[Any]:
+    """From -1/2 to 1/2, so that small groups count like large ones."""
+    return np.array([(rankdata(each) - (len(each) + 1) / 2) / len(each) for each in columns])
+
+
+def lies(seen: list[Timed]) -> float:
+    return correlation([each.lied for each in seen], seen)
+
+
+def between(seen: list[Timed], one: str, other: str) -> float:
+    both = [each for each in seen if each.sort in (one, other)]
+    return correlation([each.sort == other for each in both], both)
+
+
+# Twins
+
+
+class EarlyReturn(KRandomizedResponse):
+    """Faster for the truth."""
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        if (roll := draw(64)) < self.keep:
+            return answer
+        other = (roll - self.keep) // self.lie
+        return other + (other >= answer)
+
+
+class OldPlacing(Number):
+    """As exact, by fractions of whatever length the value has."""
+
+    def place(self, answer: Any) -> int:
+        clamped = min(max(answer, self.low), self.high)
+        numerator, denominator = clamped.as_integer_ratio()
+        share = Fraction(numerator - self.low * denominator, denominator * int(self.span))
+        return math.ceil(share * self.mechanism.answer_at(self.mechanism.steps))

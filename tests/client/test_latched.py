@@ -1,0 +1,493 @@
+"""Latched reports: drawn and charged once for a span of rounds, and sent again in each of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deniable.client import Client, Policy
+from deniable.client.describing import Description
+from deniable.client.net.transport import Reply, Unreachable
+from deniable.client.sent import as_json, as_text, read_summary
+from deniable.client.state import outbox
+from deniable.client.state.connection import DATABASE
+from deniable.shared.envelope import Envelope, parse_envelopes
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.thresholds import ONE, exp_interval
+from deniable.shared.survey.document import Survey, parse_document
+from deniable.shared.survey.signing import public_hex
+from tests.client.conftest import MakeClient
+from tests.client.scripted import (
+    ANSWERS,
+    KEY,
+    LATER,
+    MEMORY,
+    TODAY,
+    Clock,
+    Script,
+    bit,
+    document,
+    entry,
+)
+from tests.eventually import PATIENCE
+
+DAY = timedelta(days=1)
+
+
+class Listing:
+    """A network that brings the list of surveys and takes no report."""
+
+    def __init__(self, *published: bytes) -> None:
+        self.list = json.dumps({"surveys": [entry(each) for each in published]}).encode()
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        if method == "GET":
+            return Reply(200, self.list)
+        raise Unreachable("nobody there")
+
+
+def client_in(folder: Path, published: bytes, **changes: object) -> Client:
+    options: dict[str, object] = {
+        "policy": Policy(keys=[public_hex(KEY)], max_epsilon="20", max_epsilon_per_round="20"),
+        "state": folder,
+        "transport": Listing(published),
+        "send_within": 1e6,  # the background thread finds nothing due
+    }
+    client = Client("https://stats.example.org", **(options | changes))  # type: ignore[arg-type] # as listed
+    client.consent(True)
+    return client
+
+
+def ended(client: Client) -> None:
+    client._uploader.stop(PATIENCE)
+    assert client._uploader._thread is None, "what it logs would be another test's"
+    client._state.close()
+
+
+def queued(folder: Path) -> list[Envelope]:
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        rows = db.execute("SELECT envelope FROM outbox ORDER BY number").fetchall()
+    return [parse_envelopes(bytes(row[0]))[0] for row in rows]
+
+
+# What it gives away, exactly
+
+ROUNDS, SPAN, EPSILON = 3, 2, "1"
+IN_ITS_PLACE = 0  # drawn before each noise, for what goes in the place of an answer that fits not
+Distribution = dict[tuple[bytes, ...], Fraction]
+
+
+def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) -> Distribution:
+    """P[payloads of all rounds | answers in all rounds], by the real client: each number that the
+    kernel may draw stands for all that give the same report, with their probability."""
+    (question,) = survey.questions
+    (lie,) = question.mechanism.integers
+    kinds = ((0, Fraction(lie, ONE)), (ONE - 1, Fraction(ONE - lie, ONE)))  # a lie, the truth
+    found: Distribution = defaultdict(Fraction)
+    for noise in product(kinds, repeat=ROUNDS):
+        numbers = iter([n for number, _ in noise for n in (IN_ITS_PLACE, number)])
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            payloads = transcript(Path(folder), published, history, numbers)
+        left = len(list(numbers)) // 2
+        drawn = math.prod(probability for _, probability in noise[: ROUNDS - left])
+        found[payloads] += drawn / 2**left  # what was not drawn was enumerated all the same
+    assert sum(found.values()) == 1
+    return found
+
+
+def transcript(
+    folder: Path, published: bytes, history: tuple[bool, ...], numbers: Iterator[int]
+) -> tuple[bytes, ...]:
+    """What is sent over all rounds."""
+    clock = Clock()
+    client = client_in(folder, published, now=clock, draw=lambda bits: next(numbers))
+    for answer in history:
+        assert client.answer("app-health", crashed=answer).status == "queued"
+        clock.now += DAY
+    ended(client)
+    return tuple(envelope.payload for envelope in queued(folder))
+
+
+def largest_ratio(published: bytes) -> Fraction:
+    """Of the probabilities of any transcript, between any two histories of answers."""
+    survey = parse_document(published)
+    everyone = [
+        distribution(survey, published, history)
+        for history in product((False, True), repeat=ROUNDS)
+    ]
+    sent = set().union(*everyone)
+    assert all(set(each) == sent for each in everyone)
+    return max(max(e[t] for e in everyone) / min(e[t] for e in everyone) for t in sent)
+
+
+def three_days(repeat_rounds: int) -> bytes:
+    return document(
+        opens="2026-12-10",
+        closes="2026-12-12",
+        period="day",
+        questions=bit("crashed", EPSILON),
+        repeat_rounds=repeat_rounds,
+    )
+
+
+def exp_below(billionths: int) -> Fraction:
+    return Fraction(exp_interval(billionths, 10**9, 128).low, 2**128)
+
+
+def test_no_two_histories_of_answers_differ_by_more_than_epsilon_for_each_span() -> None:
+    """Exact: every history, all noise, every transcript of the real client. And no less: what is
+    charged is what is given away."""
+    survey = parse_document(published := three_days(SPAN))
+    assert (survey.rounds, survey.draws, survey.lifetime_epsilon) == (ROUNDS, 2, "2")
+    worst = largest_ratio(published)
+    assert worst <= exp_below(survey.lifetime_billionths)
+    assert worst > exp_below(survey.lifetime_billionths - 1_000)
+
+
+def test_fresh_noise_in_each_round_would_break_that_bound() -> None:
+    """The twin: charged once for each two rounds, it gives away one ε too much."""
+    latched, fresh = parse_document(three_days(SPAN)), three_days(1)
+    worst = largest_ratio(fresh)
+    assert worst > exp_below(latched.lifetime_billionths)
+    assert worst > exp_below(parse_document(fresh).lifetime_billionths - 1_000)
+
+
+# Whatever happens
+
+FEW = 3  # rounds of a span
+LATCHED = document(
+    opens="2026-12-01", period="day", questions=bit("crashed", EPSILON), repeat_rounds=FEW
+)
+SURVEY = parse_document(LATCHED)
+CAP = 4  # spans
+
+steps = st.lists(
+    st.one_of(
+        st.booleans(),  # an answer
+        st.sampled_from(["killed before the noise", "killed after the noise"]),
+        st.sampled_from(["restart", "forget", "withdraw"]),
+        st.integers(-2, 4),  # days by which the clock jumps
+    ),
+    max_size=25,
+)
+
+
+class Killed(BaseException):
+    pass
+
+
+class Device:
+    """A client, and beside it a plain account of what it may do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock, self.killed = folder, Clock(), ""
+        self.drawing = False
+        self.drawn: dict[int, int] = defaultdict(int)  # noises of each span
+        self.kept: dict[int, int] = {}  # of each span that has a report, the last round used
+        self.charged: set[int] = set()
+        self.payloads: dict[int, set[bytes]] = defaultdict(set)
+        self.rounds: list[tuple[int, bytes]] = []
+        self.client = self.start()
+
+    def start(self) -> Client:
+        policy = Policy(keys=[public_hex(KEY)], max_epsilon=str(CAP))
+        return client_in(self.folder, LATCHED, now=self.clock, draw=self.draw, policy=policy)
+
+    @property
+    def round(self) -> int:
+        return SURVEY.round_of(self.clock.now.date())
+
+    @property
+    def span(self) -> int:
+        return SURVEY.span_of(self.round)[0]
+
+    def draw(self, bits: int) -> int:
+        if self.killed == "killed before the noise":
+            raise Killed
+        self.drawing = True
+        return kernel_draw(bits)
+
+    def play(self, step: bool | str | int) -> None:
+        if isinstance(step, bool):
+            self.answer(step)
+        elif isinstance(step, int):
+            day = max(self.clock.now + step * DAY, TODAY - 5 * DAY)
+            self.clock.now = min(day, TODAY + 20 * DAY)
+        elif step == "restart":
+            ended(self.client)
+            self.client = self.start()
+        elif step in ("forget", "withdraw"):
+            self.client.forget() if step == "forget" else self.client.consent(False)
+            self.kept.clear()
+            self.client.consent(True)
+        else:
+            self.killed = step
+            self.answer(True)
+            self.killed = ""
+
+    def answer(self, value: bool) -> None:
+        expected, self.drawing = self.expected(), False
+        with pytest.MonkeyPatch.context() as patch:
+            if self.killed == "killed after the noise":
+                patch.setattr(outbox, "put", self.put)
+            try:
+                outcome = self.client.answer("app-health", crashed=value)
+            except Killed:
+                return
+            finally:
+                self.drawn[self.span] += self.drawing
+        assert outcome.status == expected
+        if expected == "queued":
+            self.sent(queued(self.folder)[-1])
+
+    def put(self, *_: object) -> None:
+        raise Killed
+
+    def sent(self, envelope: Envelope) -> None:
+        assert envelope.round == self.round
+        self.payloads[self.span].add(envelope.payload)
+        self.rounds.append((envelope.round, envelope.id))
+
+    def expected(self) -> str:
+        """Rows of spans that are over are deleted with the next call."""
+        self.kept = {s: r for s, r in self.kept.items() if SURVEY.span_of(s)[-1] >= self.round}
+        if self.span not in self.charged:
+            if len(self.charged) == CAP:
+                return "budget-spent"
+            self.charged.add(self.span)
+            if not self.killed:
+                self.kept[self.span] = self.round
+            return "queued"
+        if self.kept.get(self.span, self.round) >= self.round:
+            return "already-answered"
+        self.kept[self.span] = self.round
+        return "queued"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps)
+def test_any_order_of_events_draws_and_charges_once_in_a_span(
+    events: list[bool | str | int],
+) -> None:
+    """Answers that change, kills, restarts, erasure, withdrawal and jumps of the clock: at most one
+    noise for each span, one charge, the same report in all of its rounds, and no round twice."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        device = Device(Path(folder))
+        for event in events:
+            device.play(event)
+        ended(device.client)
+        assert all(noises <= 1 for noises in device.drawn.values())
+        assert {span for span, noises in device.drawn.items() if noises} <= device.charged
+        assert all(len(payloads) == 1 for payloads in device.payloads.values())
+        rounds = [round_ for round_, _ in device.rounds]
+        assert len(set(rounds)) == len(rounds) == len({id_ for _, id_ in device.rounds})
+        charged = read_summary(folder).ledger
+        assert (charged.charges, charged.total) == (
+            len(device.charged),
+            len(device.charged) * SURVEY.round_billionths,
+        )
+
+
+# What is told, kept and looked at
+
+
+class Unread:
+    """A value that must not be looked at."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise AssertionError("looked at")
+
+
+@pytest.fixture
+def latched(script: Script) -> Script:
+    script.always = LATER
+    script.publish(document(period="day", repeat_rounds=FEW))
+    return script
+
+
+def days_from(clock: Clock, first: datetime) -> Callable[[int], None]:
+    """To a day of the span that begins on the first one."""
+
+    def to(day: int) -> None:
+        clock.now = first + day * DAY
+
+    return to
+
+
+@pytest.fixture
+def day(clock: Clock) -> Callable[[int], None]:
+    return days_from(clock, TODAY.replace(day=10))  # 2026-12-10 begins a span of three days
+
+
+@pytest.mark.parametrize("value", [lambda: None, lambda: 7, lambda: "safari", Unread])
+def test_a_later_answer_is_not_looked_at_and_no_noise_is_drawn(
+    latched: Script,
+    client_of: MakeClient,
+    day: Callable[[int], None],
+    value: Callable[[], object],
+    tmp_path: Path,
+) -> None:
+    """So nothing can depend on it: not time, not disk, not what the app is told."""
+    draws: list[int] = []
+
+    def draw(bits: int) -> int:
+        draws.append(bits)
+        return kernel_draw(bits)
+
+    client = client_of(draw=draw)
+    day(0)
+    first = client.answer("app-health", **ANSWERS)
+    drawn = list(draws)
+    day(1)
+    again = client.answer("app-health", **dict.fromkeys(ANSWERS, value()))
+    assert (first.status, again.status, again.unfit) == ("queued", "queued", ())
+    assert draws == drawn
+    one, two = queued(tmp_path / "state")
+    assert one.payload == two.payload
+    assert one.id != two.id
+    assert two.round == one.round + 1
+
+
+@pytest.mark.parametrize("end", ["forget", "withdraw"])
+def test_an_erased_report_is_not_drawn_again(
+    latched: Script,
+    client_of: MakeClient,
+    day: Callable[[int], None],
+    end: str,
+    tmp_path: Path,
+) -> None:
+    """The rest of its span has none; the next one has."""
+    client, statuses = client_of(), []
+    for number in range(FEW + 1):
+        day(number)
+        statuses.append(client.answer("app-health", **ANSWERS).status)
+        if number == 0:
+            assert kept(tmp_path / "state") == 1
+            client.forget() if end == "forget" else client.consent(False)
+            assert kept(tmp_path / "state") == 0
+            client.consent(True)
+    assert statuses == ["queued", "already-answered", "already-answered", "queued"]
+
+
+def test_a_kept_report_is_deleted_and_overwritten_when_its_span_is_over(
+    client_of: MakeClient, script: Script, day: Callable[[int], None], tmp_path: Path
+) -> None:
+    options = ", ".join(f'"option {n}"' for n in range(200))
+    wide = (
+        f'[[question]]\nname = "it"\nkind = "choice"\noptions = [{options}]\nepsilon = "1"\n'
+        'mechanism = "unary"\n'
+    )
+    script.publish(document(period="day", questions=wide, repeat_rounds=FEW))
+    client = client_of()
+    day(0)
+    assert client.answer("app-health", it="option 3").status == "queued"
+    assert client.flush(PATIENCE) == 0
+    (sent,) = script.envelopes()
+    day(FEW - 1)
+    client.flush(PATIENCE)
+    assert sent.payload in every_byte(tmp_path / "state")
+    day(FEW)
+    client.flush(PATIENCE)
+    assert kept(tmp_path / "state") == 0
+    assert sent.payload not in every_byte(tmp_path / "state")
+
+
+def every_byte(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def kept(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        return int(db.execute("SELECT count(*) FROM kept_reports").fetchone()[0])
+
+
+def test_the_history_says_whose_report_is_sent_again(
+    latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
+) -> None:
+    client = client_of()
+    for number in (1, 2):
+        day(number)
+        client.answer("app-health", **ANSWERS)
+    summary = read_summary(tmp_path / "state")
+    first, again = as_json(summary)["reports"]
+    assert [part["says"] for part in again["said"]] == [part["says"] for part in first["said"]]
+    assert {part["repeats"] for part in first["said"]} == {None}
+    assert {part["repeats"] for part in again["said"]} == {first["round"]}
+    assert f"the same report as in round {first['round']}, at no further ε" in "\n".join(
+        as_text(summary)
+    )
+
+
+def test_people_of_one_state_have_reports_of_their_own(
+    latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
+) -> None:
+    client = client_of()
+    people = [client.person("ann"), client.person("bob")]
+    for person in people:
+        person.consent(True)
+        day(0)
+        assert person.answer("app-health", **ANSWERS).status == "queued"
+    people[0].forget()
+    day(1)
+    people[0].consent(True)
+    assert [p.answer("app-health", **ANSWERS).status for p in people] == [
+        "already-answered",
+        "queued",
+    ]
+
+
+def test_the_question_that_was_drawn_stays_for_the_span(
+    script: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
+) -> None:
+    """One draw of the question and of its noise, kept together."""
+    script.always = LATER
+    script.publish(document(period="day", asks_one=True, repeat_rounds=FEW))
+    client = client_of()
+    for number in range(FEW):
+        day(number)
+        assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert len({envelope.payload for envelope in queued(tmp_path / "state")}) == 1
+
+
+@pytest.mark.parametrize("change", ["payload = x'00'", "payload = 'x'", "payload = x'ffffff'"])
+def test_a_kept_report_that_is_none_any_more_is_not_sent(
+    latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path, change: str
+) -> None:
+    client = client_of()
+    day(0)
+    client.answer("app-health", **ANSWERS)
+    with closing(sqlite3.connect(tmp_path / "state" / DATABASE, isolation_level=None)) as db:
+        db.execute(f"UPDATE kept_reports SET {change}")
+    day(1)
+    assert client.answer("app-health", **ANSWERS).status == "unavailable"
+    assert len(queued(tmp_path / "state")) == 1
+
+
+def test_a_person_is_told_of_it_and_of_what_it_costs(script: Script, client_of: MakeClient) -> None:
+    """Of five rounds, three and two share a report; the app's cap allows one of the two."""
+    script.publish(document(closes="2027-04-30", repeat_rounds=3))
+    for cap, uses in (("6", "3."), ("2", "1.5, and then this app answers no more: 3 of 5 rounds.")):
+        client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=cap))
+        client.prefetch()
+        told = client.describe("app-health")
+        assert isinstance(told, Description)
+        assert (told.rounds, told.repeat_rounds) == (5, 3)
+        assert (told.epsilon_per_round, told.epsilon) == ("1.5", "3")
+        assert f"3 rounds together use ε 1.5 of the {cap} that this app ever spends" in told.text
+        assert f"all of it at most ε {uses}" in told.text
+        assert "kept on the device and sent again" in told.text

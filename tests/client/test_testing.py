@@ -1,0 +1,178 @@
+"""What an app's own tests use: faithful to the real server, and of no use anywhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Policy
+from deniable.client.testing import FakeClient, FakeServer
+from deniable.client.testing.client import _refuse_outside_of_tests
+from deniable.shared.envelope import CONTENT_TYPE, Envelope
+from deniable.shared.errors import WrongUse
+from deniable.shared.survey.document import render_document
+from tests.client.scripted import ANSWERS, document
+from tests.server.surveys import envelope, mixed
+from tests.server.world import NOON, world
+
+README = Path(__file__).resolve().parents[2] / "client" / "README.md"
+CRASHES = """
+[survey]
+name = "crashes"
+title = "Did it crash?"
+purpose = "Find crashes."
+owner = "Example Ltd"
+opens = 2026-12-01
+closes = 2027-02-28
+round = "month"
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "0.5"
+"""
+Make = Callable[..., FakeClient]
+
+
+def test_the_readme_s_example_runs(
+    deniable_client: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = README.read_text("utf-8").partition("## In your own tests")[2]
+    (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    (tmp_path / "crashes.toml").write_text(CRASHES, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Callable[[Make], None]] = {}
+    exec(example, names)
+    names["test_a_crash_is_reported"](deniable_client)
+
+
+def test_one_seed_gives_one_report_and_others_give_others(deniable_client: Make) -> None:
+    def sent(seed: int) -> list[object]:
+        client = deniable_client(document(), seed=seed)
+        client.consent(True)
+        assert client.answer("app-health", **ANSWERS).status == "queued"
+        return [report.symbols for report in client.reports]
+
+    assert sent(1) == sent(1)
+    assert len({str(sent(seed)) for seed in range(8)}) > 1
+
+
+def test_nothing_is_sent_or_asked_before_consent(deniable_client: Make) -> None:
+    client = deniable_client(document())
+    assert client.answer("app-health", **ANSWERS).status == "no-consent"
+    assert (client.reports, client.server.requests) == ([], [])
+
+
+def test_what_an_app_must_bear_can_be_played(deniable_client: Make) -> None:
+    client = deniable_client(document(period="day"), policy=Policy(keys=["ab" * 32]))
+    client.consent(True)
+    client.server.trouble = "busy"
+    assert client.answer("app-health", **ANSWERS).status == "unavailable"
+    client.server.trouble = ""
+    client.clock.move(days=1)
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    client.server.close("app-health")
+    client.clock.move(days=1)
+    assert client.answer("app-health", **ANSWERS).status == "closed"
+
+
+def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
+    """Bodies of every sort, one after another to the same server."""
+    good, other = made(1), made(2)
+    broken = Envelope(good.survey, good.round, bytes(16), 1, b"\xff" * len(good.payload))
+    unknown = Envelope("00" * 32, good.round, bytes(16), 1, good.payload)
+    return {
+        "accepted": good.pack(),
+        "duplicate": good.pack(),
+        "another": other.pack(),
+        "several": made(7).pack() + good.pack(),
+        "unknown": unknown.pack(),
+        "late": made(3, round_number=good.round - 1).pack(),
+        "early": made(4, round_number=good.round + 1).pack(),
+        "never": made(5, round_number=good.round + 1_000).pack(),
+        "too many": made(6, count=2).pack(),
+        "bad payload": broken.pack(),
+        "cut": good.pack()[:-1],
+        "empty": b"",
+    }
+
+
+def test_the_server_in_memory_replies_as_the_real_one_does(tmp_path: Path) -> None:
+    """To envelopes of every sort: the same status, counts, indices and codes; then once closed."""
+    survey = mixed()
+    with world(tmp_path) as real:
+        published = real.publish(survey)
+        fake = FakeServer(lambda: NOON)
+        fake.publish(render_document(survey))
+        bodies = envelopes(lambda *of, **how: envelope(published, *of, **how))
+        for name, body in bodies.items():
+            said = real.post(body)
+            reply = fake.request("POST", "/v1/envelopes", body, CONTENT_TYPE, 1.0)
+            assert reply.status == said.status_code, name
+            if reply.status == 200:
+                assert spoken(reply.body) == spoken(said.data), name
+        assert len(fake.sent) == 2
+
+
+def spoken(body: bytes) -> object:
+    table = json.loads(body)
+    refused = [(each["index"], each["code"]) for each in table["refused"]]
+    return table["accepted"], table["duplicates"], refused
+
+
+def test_it_takes_reports_as_long_as_the_real_one_does() -> None:
+    """A month's round and two weeks of grace."""
+    moment = [NOON]
+    fake = FakeServer(lambda: moment[0])
+    survey = fake.publish(document())
+    number = survey.round_of(NOON.date())
+    for until, code in ((survey.taken_until(number), "late"), (survey.taken_from(number), "early")):
+        moment[0] = until if code == "late" else until - timedelta(seconds=1)
+        assert refusal(fake, survey.report_size, number) == code
+        moment[0] = until - timedelta(seconds=1) if code == "late" else until
+        assert refusal(fake, survey.report_size, number) == "bad-payload"
+
+
+def refusal(fake: FakeServer, size: int, number: int) -> str:
+    (id_,) = fake._listed
+    body = Envelope(id_, number, bytes(16), 1, b"\xff" * size).pack()
+    reply = fake.request("POST", "/v1/envelopes", body, CONTENT_TYPE, 1.0)
+    return str(json.loads(reply.body)["refused"][0]["code"])
+
+
+def test_outside_of_tests_there_is_no_such_client() -> None:
+    with pytest.raises(WrongUse, match="is for tests"):
+        _refuse_outside_of_tests({})
+    _refuse_outside_of_tests({"DENIABLE_TESTING": "1"})
+    code = "from deniable.client.testing import FakeClient\nFakeClient(seed=1)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env={}, capture_output=True, text=True, check=False
+    )
+    assert "run it under pytest" in ran.stderr
+
+
+def test_the_fixture_costs_nothing_where_it_is_not_used() -> None:
+    code = "import sys, deniable.client.testing.plugin as _\nprint(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert not {"deniable.client.client", "deniable.shared.envelope", "cryptography"} & loaded
+
+
+def test_it_needs_no_pytest() -> None:
+    code = (
+        "import sys\nsys.modules['pytest'] = None\nfrom deniable.client.testing import FakeClient"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_clock_that_stands_is_moved_by_the_test_alone(deniable_client: Make) -> None:
+    client = deniable_client(document())
+    begin: datetime = client.clock()
+    client.clock.move(days=1, hours=2)
+    assert client.clock() - begin == timedelta(days=1, hours=2)

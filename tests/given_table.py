@@ -1,0 +1,91 @@
+"""A published survey whose table stands in its document, and the same with one thing changed."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import OptimalTable
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_toml, render_document
+from tests.survey_texts import number, survey_text
+
+STEPS = 4
+EACH = STEPS + 2  # integers of a symbol: its value, and its probability at each point
+Integers = list[int]
+
+
+@cache
+def honest() -> bytes:
+    """A published survey with the example at ε 1."""
+    integers = json.dumps([str(each) for each in OptimalTable(Epsilon("1"), STEPS).integers])
+    text = survey_text(number(mechanism="optimal-table", grid=STEPS) + f"integers = {integers}")
+    return render_document(parse_toml(text))
+
+
+def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
+    table = json.loads(honest())
+    change(table["question"][0])
+    return json.dumps(table).encode()
+
+
+def planted(change: Callable[[Integers], Integers]) -> bytes:
+    def plant(question: dict[str, Any]) -> None:
+        integers = change([int(text) for text in question["integers"]])
+        question["integers"] = [str(each) for each in integers]
+
+    return changed(plant)
+
+
+def columns(integers: Integers) -> list[Integers]:
+    return [integers[at : at + EACH] for at in range(0, len(integers), EACH)]
+
+
+def one_unit_to_the_truth(integers: Integers) -> Integers:
+    """From where the first symbol says least to another symbol: all rows still sum to one."""
+    first = columns(integers)[0][1:]
+    least = 1 + first.index(min(first))
+    return [
+        each - (place == least) + (place == EACH + least) for place, each in enumerate(integers)
+    ]
+
+
+def at(place: int, more: int) -> Callable[[Integers], Integers]:
+    return lambda integers: [each + more * (n == place) for n, each in enumerate(integers)]
+
+
+def with_a_zero(integers: Integers) -> Integers:
+    """Moved to the next symbol, so that only the zero is wrong."""
+    return [
+        each - (place == 1) * integers[1] + (place == EACH + 1) * integers[1]
+        for place, each in enumerate(integers)
+    ]
+
+
+def below_zero(integers: Integers) -> Integers:
+    return [
+        each - (place == 1) * 2 * integers[1] + (place == EACH + 1) * 2 * integers[1]
+        for place, each in enumerate(integers)
+    ]
+
+
+def swapped(integers: Integers) -> Integers:
+    first, second, *others = columns(integers)
+    return sum([second, first, *others], Integers())
+
+
+# Each keeps everything but one thing, where it can
+BROKEN: dict[str, tuple[Callable[[Integers], Integers], str]] = {
+    "one unit moved toward the truth": (one_unit_to_the_truth, "not private"),
+    "a row one unit too large": (at(1, 1), "does not sum to 2^64"),
+    "a row one unit too small": (at(1, -1), "does not sum to 2^64"),
+    "a symbol that is impossible": (with_a_zero, "not above 0"),
+    "a probability below zero": (below_zero, "not above 0"),
+    "a value 2^-30 of a step too large": (at(0, ONE // 2**30), "biased"),
+    "a value 2^-30 of a step too small": (at(0, -ONE // 2**30), "biased"),
+    "values that descend": (swapped, "do not ascend"),
+    "an integer missing": (lambda integers: integers[:-1], "5 probabilities"),
+    "no symbol": (lambda integers: [], "5 probabilities"),
+    "260 symbols": (lambda integers: integers * 26, "1 to 128 symbols"),
+}

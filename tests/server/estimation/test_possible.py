@@ -1,0 +1,215 @@
+"""Forged counts are noticed where honest reports cannot give them, and honest ones never are.
+
+Every assertion about honest counts is either exact or fails with probability below 1e-9: a p-value
+below 1e-9 / CHECKS among CHECKS of them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from deniable.server.estimation import possible
+from deniable.server.estimation.possible import FALSE_ALARM, Cells, fit
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import MULTINOMIAL
+from deniable.shared.privacy.mechanisms import (
+    KRandomizedResponse,
+    LocalLaplace,
+    RandomizedResponse,
+    SplitSign,
+    SubsetSelection,
+    Ternary,
+    Unary,
+)
+from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.simulations.population.tallies import fixed
+from tests.shared.contract import exact_rows, named, small_mechanisms
+
+ONE_EPSILON = Epsilon("1")
+REPORTS, FORGED = 100_000, 20_000
+CHECKS = 10_000  # more than there are
+BIG = [
+    RandomizedResponse(ONE_EPSILON, 2),
+    KRandomizedResponse(Epsilon("2"), 5),
+    KRandomizedResponse(ONE_EPSILON, 1_024),
+    SubsetSelection(ONE_EPSILON, 64),
+    Unary(Epsilon("2"), 5),
+    Unary(ONE_EPSILON, 300),
+    LocalLaplace(Epsilon("2"), 64),
+    LocalLaplace(Epsilon("4"), 8),
+    Ternary(Epsilon("2"), 2),
+    SplitSign(ONE_EPSILON, 2),
+]
+TINY = [RandomizedResponse(ONE_EPSILON, 2), KRandomizedResponse(ONE_EPSILON, 3)]
+
+
+def honest(mechanism: Shape, held: list[int], rng: np.random.Generator) -> Cells:
+    """Cells of reports drawn whole, symbol by symbol, from the exact table."""
+    symbols = list(mechanism.encoding.symbols())
+    rows = np.array(exact_rows(mechanism), dtype=float)
+    drawn = sum(rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True))
+    cells = np.zeros(mechanism.cells, np.int64)
+    for symbol, count in zip(symbols, np.asarray(drawn), strict=True):
+        for cell in mechanism.cells_of(symbol):
+            cells[cell] += count
+    return cells
+
+
+@pytest.mark.parametrize("mechanism", list(small_mechanisms()), ids=named)
+def test_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
+    """People who all answer alike lie on the border of what is possible; others inside of it."""
+    rng = np.random.default_rng(5)
+    for people in (1, 10, 1_000, 100_000):
+        alike = [
+            [people if a == b else 0 for b in range(mechanism.answers)]
+            for a in (0, -1 % mechanism.answers)
+        ]
+        mixed = rng.multinomial(people, rng.dirichlet(np.ones(mechanism.answers))).tolist()
+        for held in (*alike, mixed):
+            assert fit(mechanism, honest(mechanism, held, rng), people).p_value > 1e-9 / CHECKS
+
+
+@pytest.mark.parametrize("mechanism", BIG, ids=named)
+def test_large_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
+    rng = np.random.default_rng(6)
+    one = np.eye(mechanism.answers, dtype=np.int64)[0] * REPORTS
+    few = rng.multinomial(REPORTS, rng.dirichlet(np.full(mechanism.answers, 0.1)))
+    for held in (one, few):
+        for counts in fixed(mechanism, held, 20, rng).counts:
+            assert fit(mechanism, counts, REPORTS).p_value > 1e-9 / CHECKS
+
+
+@pytest.mark.parametrize("level", [0.5, 0.1, 0.001])
+@pytest.mark.parametrize("answer", [0, 1])
+def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float) -> None:
+    """Exact, by the paths of the number of ones: at most `level` of them are ever flagged."""
+    mechanism = RandomizedResponse(ONE_EPSILON, 2)
+    rate = float(mechanism.weight(1, answer))
+    unflagged = np.array([1.0])
+    for reports in range(1, 80):
+        unflagged = np.append(unflagged * (1 - rate), 0) + np.append(0, unflagged * rate)
+        for ones in range(reports + 1):
+            if fit(mechanism, np.array([reports - ones, ones]), reports).p_value <= level:
+                unflagged[ones] = 0
+    assert 1 - unflagged.sum() <= level
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("mechanism", TINY, ids=named)
+def test_the_bound_is_one_and_not_far_off(mechanism: Shape, side: int) -> None:
+    """Between the exact tail, times what all looks cost, and 40 times what is paid in all."""
+    reports, rate = 1_000, float(mechanism.weight(side, side))
+    for count in range(int(reports * rate) + 30, int(reports * rate) + 120, 10):
+        rest = [(reports - count) // (mechanism.cells - 1)] * (mechanism.cells - 1)
+        rest[0] += reports - count - sum(rest)
+        cells = np.array([*rest[:side], count, *rest[side:]])
+        looks, others = reports * (reports + 1), 2 * mechanism.cells**2
+        tail = binom.sf(count - 1, reports, rate)
+        found = fit(mechanism, cells, reports).p_value
+        assert min(1, tail * looks) <= found <= min(1, tail * looks * others * 40)
+
+
+def with_forged(mechanism: Shape, symbol: int, rng: np.random.Generator) -> Cells:
+    """People of whom few give the same answer, and a fifth of all reports forged alike."""
+    held = rng.multinomial(REPORTS - FORGED, np.full(mechanism.answers, 1 / mechanism.answers))
+    held[0] += held[1]
+    held[1] = 0
+    counts = fixed(mechanism, held, 1, rng).counts[0]
+    for cell in mechanism.cells_of(symbol):
+        counts[cell] += FORGED
+    return np.asarray(counts)
+
+
+def kinds_of_forgery(mechanism: Shape) -> dict[str, int]:
+    kinds = {
+        "first": mechanism.encoding.symbol_in(0),
+        "last": mechanism.encoding.symbol_in(-1 % mechanism.cells),
+    }
+    if mechanism.joint != MULTINOMIAL and mechanism.encoding.most_cells == mechanism.cells:
+        kinds |= {"all": mechanism.symbols - 1, "none": 0}
+    return kinds
+
+
+@pytest.mark.parametrize("mechanism", [each for each in BIG if each.answers > 3], ids=named)
+def test_forged_reports_are_counted_from_below(mechanism: Shape) -> None:
+    rng = np.random.default_rng(7)
+    for symbol in kinds_of_forgery(mechanism).values():
+        found = fit(mechanism, with_forged(mechanism, symbol, rng), REPORTS)
+        assert found.p_value <= FALSE_ALARM
+        assert 0 < found.forged <= FORGED
+
+
+@pytest.mark.parametrize("mechanism", [each for each in BIG if isinstance(each, Unary)], ids=named)
+def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -> None:
+    counts = with_forged(mechanism, mechanism.symbols - 1, np.random.default_rng(8))
+    assert 0.9 * FORGED < fit(mechanism, counts, REPORTS).forged <= FORGED
+
+
+@pytest.mark.parametrize("mechanism", BIG, ids=named)
+def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Shape) -> None:
+    """Who reports by the mechanism, whatever answer, is one more person; who does so in a round
+    whose people answer otherwise shifts it by the share of its reports, and no more."""
+    rng = np.random.default_rng(9)
+    answers = np.eye(mechanism.answers, dtype=np.int64)
+    held = answers[0] * (REPORTS - FORGED) + answers[-1] * FORGED
+    found = fit(mechanism, fixed(mechanism, held, 1, rng).counts[0], REPORTS)
+    assert found.forged == 0
+
+
+def test_a_bit_that_is_forged_within_bounds_shows_nothing_but_its_leverage() -> None:
+    """All forged reports say yes: a fifth of them shifts the share by a fifth of the leverage."""
+    mechanism, rng = RandomizedResponse(ONE_EPSILON, 2), np.random.default_rng(10)
+    counts = fixed(mechanism, [64_000, 16_000], 1, rng).counts[0] + np.array([0, FORGED])
+    assert fit(mechanism, counts, REPORTS) == possible.Fit(1.0, 0)
+    counts = fixed(mechanism, [0, 80_000], 1, rng).counts[0] + np.array([0, FORGED])
+    assert FORGED / 2 < fit(mechanism, counts, REPORTS).forged <= FORGED
+
+
+def test_a_symbol_that_no_answer_gives_so_often_is_counted_itself() -> None:
+    """Everybody is at the low end, and so are all that are forged."""
+    mechanism, rng = LocalLaplace(Epsilon("0.5"), 5), np.random.default_rng(12)
+    held = np.eye(mechanism.answers, dtype=np.int64)[0] * (REPORTS - FORGED)
+    counts = fixed(mechanism, held, 1, rng).counts[0] + FORGED * np.eye(mechanism.cells)[0]
+    assert 0.85 * FORGED < fit(mechanism, counts.astype(np.int64), REPORTS).forged <= FORGED
+
+
+def test_both_ends_of_a_range_are_watched_alike() -> None:
+    mechanism, rng = LocalLaplace(ONE_EPSILON, 64), np.random.default_rng(13)
+    held = np.full(mechanism.answers, (REPORTS - FORGED) // mechanism.answers)
+    counts = fixed(mechanism, held, 1, rng).counts[0]
+    counts[0] += REPORTS - counts.sum()
+    low, high = fit(mechanism, counts, REPORTS), fit(mechanism, counts[::-1], REPORTS)
+    assert low.forged == high.forged > FORGED / 10
+    assert low.p_value == pytest.approx(high.p_value)
+
+
+def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
+    """Split-sign's four symbols are more than its three answers: what no answer changes is held."""
+    mechanism = SplitSign(ONE_EPSILON, 2)
+    counts = np.array([float(units) for units in mechanism.rows[1]]) * REPORTS / 2**64
+    tilt = np.array([1, -1, 1, -1]) * 0.02 * REPORTS
+    assert fit(mechanism, (counts + tilt).astype(np.int64), REPORTS).forged > 0.04 * REPORTS
+    assert fit(mechanism, counts.astype(np.int64), REPORTS).forged == 0
+
+
+@pytest.mark.parametrize("mechanism", [SplitSign(ONE_EPSILON, 2), *BIG[6:9]], ids=named)
+def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTable) -> None:
+    """And what is no mixture breaks one: each symbol by itself."""
+    scores, bounds, log_rows = possible._scores(mechanism)
+    assert (scores @ np.exp(log_rows).T <= bounds[:, None] + 1e-12).all()
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert (scores.max(axis=0) > 0).all()
+    for symbol in range(mechanism.cells):
+        assert (scores[:, symbol] > bounds + 1e-6).any()
+
+
+@pytest.mark.parametrize(("mechanism", "reports"), list(product(BIG, [0, 1])))
+def test_next_to_nothing_fits(mechanism: Shape, reports: int) -> None:
+    held = reports * np.eye(mechanism.answers, dtype=np.int64)[0]
+    (cells,) = fixed(mechanism, held, 1, np.random.default_rng(11)).counts
+    assert fit(mechanism, cells, reports) == possible.Fit(1.0, 0)

@@ -1,0 +1,128 @@
+"""A round that holds forged reports says so wherever it is shown, and an honest one never does."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deniable.server.cli.results import lines
+from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import parts_of
+from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.store import PublishedSurvey
+from tests.server.results_data import FIRST_ROUND, NOW, add_round, draw_cells, fill
+from tests.server.surveys import choice, until_spring
+from tests.server.world import World, world
+
+PEOPLE, FORGED = 80_000, 20_000
+SAID = "cannot be honest"
+LANGUAGES = choice(["de", "en", "fr", "it", "es"], "unary", name="languages", epsilon="2")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+def forge(here: World) -> PublishedSurvey:
+    """One honest round, and one in which a fifth of the reports names every language."""
+    published = here.publish(until_spring(LANGUAGES))
+    (question,) = published.survey.questions
+    held = [PEOPLE // 2, PEOPLE // 2, 0, 0, 0]
+    add_round(here.store, published, FIRST_ROUND, [held])
+    cells = draw_cells(question, held, np.random.default_rng(3)) + FORGED
+    with here.store.transaction() as transaction:
+        transaction.add(published.sequence, FIRST_ROUND + 1, PEOPLE + FORGED, cells)
+    return published
+
+
+def results_of(here: World, published: PublishedSurvey) -> Results:
+    return survey_results(published, here.store.tallies(published.sequence), NOW)
+
+
+def test_the_document_says_how_many_at_least_and_what_they_can_do(here: World) -> None:
+    honest, forged, *_ = results_of(here, forge(here)).rounds
+    assert (honest.warning, honest.fit["languages"].forged) == (None, 0)
+    assert honest.fit["languages"].p_value == 1
+    found = forged.fit["languages"]
+    assert found.p_value <= 1e-6
+    assert 0.9 * FORGED < found.forged <= FORGED
+    leverage = results_of(here, forge(here)).about["languages"].leverage
+    assert found.shift == pytest.approx(found.forged / (PEOPLE + FORGED) * leverage)
+    assert forged.warning is not None
+    assert f"at least {found.forged:,} of 100,000 reports {SAID}" in forged.warning
+    assert f"by up to {100 * found.shift:.3g} points" in forged.warning
+
+
+def test_what_they_did_is_no_more_than_what_they_can(here: World) -> None:
+    honest, forged, *_ = results_of(here, forge(here)).rounds
+    most = forged.fit["languages"].shift * FORGED / forged.fit["languages"].forged
+    for one, other in zip(
+        honest.questions["languages"], forged.questions["languages"], strict=True
+    ):
+        assert one.estimate is not None
+        assert other.estimate is not None
+        assert abs(other.estimate - one.estimate) <= most + 0.02
+
+
+def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
+    published = forge(here)
+    results = results_of(here, published)
+    rows = list(csv.DictReader(io.StringIO(csv_text(results))))
+    assert {row["round"] for row in rows if SAID in row["note"]} == {str(FIRST_ROUND + 1)}
+    text = "\n".join(lines(results))
+    _, honest, forged, *_ = text.split("\nRound ")
+    assert "WARNING" not in honest
+    assert forged.index("WARNING: forged reports are in this round") < forged.index("estimate")
+    client = here.client
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
+    page = client.get(f"/surveys/{published.id}?round={FIRST_ROUND + 1}").text
+    assert page.index(SAID) < page.index("<table>")
+    assert SAID not in client.get(f"/surveys/{published.id}?round={FIRST_ROUND}").text
+
+
+def gauge(here: World, published: PublishedSurvey, state: str) -> str | None:
+    start = f'deniable_forged_rounds{{state="{state}",survey="{published.id}"}} '
+    found = [
+        line for line in here.client.get("/metrics").text.splitlines() if line.startswith(start)
+    ]
+    return found[0].removeprefix(start) if found else None
+
+
+def test_metrics_count_such_rounds_and_the_log_names_each_once_a_day(
+    here: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    published, honest = forge(here), fill(here)
+    watch = parts_of(here.app).forgery
+    with caplog.at_level(logging.WARNING, "deniable.server"):
+        watch.look()
+        watch.look()
+        assert [SAID in line for line in caplog.messages] == [True]
+        assert f"survey app-health, round {FIRST_ROUND + 1}: " in caplog.text
+        here.clock.pass_(days=1)
+        watch.look()
+        assert len(caplog.messages) == 2
+    assert gauge(here, published, "open") == "1.0"
+    assert gauge(here, published, "closed") == "0.0"
+    assert gauge(here, honest, "open") == "0.0"
+    here.clock.pass_(days=60)
+    watch.look()
+    assert (gauge(here, published, "open"), gauge(here, published, "closed")) == ("0.0", "1.0")
+
+
+def test_reports_that_come_later_are_looked_at(here: World) -> None:
+    published = forge(here)
+    watch = parts_of(here.app).forgery
+    watch.look()
+    with here.store.transaction() as transaction:
+        transaction.add(published.sequence, FIRST_ROUND, FORGED, np.full(5, FORGED))
+    watch.look()
+    assert gauge(here, published, "open") == "1.0"
+    assert gauge(here, published, "closed") == "1.0"

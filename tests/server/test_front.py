@@ -1,0 +1,155 @@
+"""The front answers as the application does: the same status, headers and body, whichever way."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.http.auth import new_token
+from deniable.server.store import PublishedSurvey, create_store
+from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
+from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import envelope, published
+from tests.server.test_kills import this_month, this_round
+from tests.server.test_overload import altered, connections
+from tests.server.world import JSON, Server, run, serving
+
+Answer = tuple[int, dict[str, str], Any]  # Any: JSON
+BEHIND = "Content-Encoding: identity\r\n"  # says nothing, and only the application reads it
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("front")
+
+
+@pytest.fixture(scope="module")
+def asked(folder: Path) -> PublishedSurvey:
+    with create_store(folder) as store:
+        return published(store, this_month())
+
+
+@pytest.fixture(scope="module")
+def tokens(folder: Path, asked: PublishedSurvey) -> dict[str, str]:
+    now, made = datetime.now(UTC), {role: new_token() for role in ("app", "analyst")}
+    with create_store(folder) as store:
+        for role, token in made.items():
+            store.add_token(token, role, now, now + timedelta(days=1))
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
+    with serving(folder) as made:
+        yield made
+
+
+def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") -> Answer:
+    head = (
+        f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\n{more}\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(head.encode() + body)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    first, _, rest = answer.partition(b"\r\n")
+    lines, _, document = rest.partition(b"\r\n\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines.decode().splitlines())
+    headers.pop("date")
+    found = json.loads(document)
+    found.pop("instance", None)
+    return int(first.split()[1]), headers, found
+
+
+def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
+    """By what is the matter with them; each once, and then it is a duplicate."""
+    number = this_round(asked)
+    good, two = (envelope(asked, each, round_number=number) for each in (1, 2))
+    many = envelope(asked, 3, round_number=number, count=100)
+    twin = json.dumps({"envelopes": [json_envelope(asked.survey, two)]}).encode()
+    return {
+        "good": (good.pack(), CONTENT_TYPE),
+        "JSON": (twin, JSON),
+        "JSON with a charset": (twin, f"{JSON}; charset=utf-8"),
+        "two": (good.pack() + two.pack(), CONTENT_TYPE),
+        "many reports": (many.pack(), CONTENT_TYPE),
+        "late": (envelope(asked, 4, round_number=1).pack(), CONTENT_TYPE),
+        "unknown": (Envelope("ab" * 32, 1, bytes(16), 1, b"x").pack(), CONTENT_TYPE),
+        "bad payload": (
+            Envelope(asked.id, number, bytes(16), 1, b"\xff").pack(), CONTENT_TYPE,
+        ),
+        "cut": (good.pack()[:-1], CONTENT_TYPE),
+        "empty": (b"", CONTENT_TYPE),
+        "another type": (good.pack(), "text/plain"),
+        "not JSON": (b"{", JSON),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("who", ["", "app", "analyst", "unknown"])
+def test_both_ways_are_one(
+    server: Server, asked: PublishedSurvey, tokens: dict[str, str], who: str
+) -> None:
+    token = tokens.get(who, "x" * 43)
+    authorization = f"Authorization: Bearer {token}\r\n" if who else ""
+    for name, (body, kind) in bodies(asked).items():
+        sent(server, body, kind, authorization)  # from here on a duplicate
+        quick = sent(server, body, kind, authorization)
+        behind = sent(server, body, kind, authorization + BEHIND)
+        assert quick == behind, name
+        assert quick[1]["access-control-allow-origin"] == "*", name
+
+
+REFUSED = {  # the limits that lead to it, and how a body begins that does not end
+    503: ("import deniable.server.process.front as front\nfront.MOST_IN_THREADS = 0", ""),
+    408: ("import deniable.server.process.bodies as bodies\nbodies.SECONDS = 0.1", "x"),
+}
+CLOSED = ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"]
+BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"
+
+
+@pytest.mark.parametrize("status", REFUSED)
+def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
+    tmp_path: Path, status: int
+) -> None:
+    limits, begun = REFUSED[status]
+    with serving(tmp_path, command=altered(limits)) as server:
+
+        def opened(asked: str) -> list[str]:
+            head = f"{asked} HTTP/1.1\r\n{BROWSER}{BEHIND}Content-Length: {len(begun) * 9}\r\n"
+            with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
+                answer = made[0].recv(4_096).decode().lower()
+            assert answer.startswith(f"http/1.1 {status}"), asked
+            return sorted(re.findall(r"access-control-[a-z-]+: [^\r]*", answer))
+
+        assert opened("POST /v1/envelopes") == [
+            "access-control-allow-origin: *", "access-control-expose-headers: retry-after"
+        ]  # fmt: skip
+        assert [opened(asked) for asked in CLOSED] == [[]] * len(CLOSED)
+
+
+def test_no_page_may_read_that_it_is_alive(server: Server) -> None:
+    with connections(server, 1, f"GET /healthz HTTP/1.1\r\n{BROWSER}\r\n".encode()) as made:
+        answer = made[0].recv(4_096).lower()
+    assert answer.startswith(b"http/1.1 200")
+    assert b"access-control" not in answer
+
+
+def test_a_revoked_app_token_is_soon_worth_nothing(
+    server: Server, folder: Path, asked: PublishedSurvey
+) -> None:
+    """By another process, while the app sends and sends."""
+    made = json.loads(run("token", "create", "--role", "app", "--data", folder, "--json").stdout)
+    authorization = f"Authorization: Bearer {made['token']}\r\n"
+    body = envelope(asked, 9, round_number=this_round(asked)).pack()
+    assert sent(server, body, more=authorization)[0] == 200
+    listed = json.loads(run("token", "list", "--data", folder, "--json").stdout)["tokens"]
+    newest = max(listed, key=lambda each: each["expires"])
+    assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
+    eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")

@@ -1,0 +1,121 @@
+"""A survey whose reports are kept and sent again: counted round by round, told and warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deniable.server.cli.results import lines
+from deniable.server.results import Results, survey_results
+from deniable.server.results.advice import describe, facts, policy_line, warnings
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.replacing import differences
+from deniable.shared.envelope import Envelope
+from deniable.shared.survey.document import Survey
+from tests import survey_texts as texts
+from tests.server.surveys import survey
+from tests.server.world import World, world
+
+BIT = texts.bit()
+DECEMBER = 683
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data") as made:
+        yield made
+
+
+def latched(questions: str = BIT, repeat_rounds: int = 2, **changes: object) -> Survey:
+    return survey(questions, repeat="latched", repeat_rounds=repeat_rounds, **changes)
+
+
+def reported(here: World) -> PublishedSurvey:
+    """The same report in two rounds, under two ids."""
+    published = here.publish(latched(minimum_reports=1))
+    for number in range(2):
+        here.clock.pass_(days=20 * number)
+        envelope = Envelope(published.id, DECEMBER + number, bytes([number] * 16), 1, b"\x01")
+        assert here.send(envelope).json["accepted"] == 1
+    return published
+
+
+def results_of(here: World, published: PublishedSurvey) -> Results:
+    now = datetime(2027, 1, 20, tzinfo=UTC)
+    return survey_results(published, here.store.tallies(published.sequence), now)
+
+
+def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(here: World) -> None:
+    results = results_of(here, published := reported(here))
+    assert [period.reports for period in results.rounds] == [1, 1]
+    assert (results.epsilon, results.lifetime_epsilon, results.repeat_rounds) == ("1", "2", 2)
+    assert "share their noise" in " ".join(results.notes)
+    assert "share their noise" in " ".join(lines(results)).replace("  ", " ")
+    assert ", ε 1 for 2 rounds" in " ".join(lines(results))
+    assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
+    assert published.survey.repeats
+
+
+def test_results_of_a_fresh_survey_say_nothing_of_it(here: World) -> None:
+    results = results_of(here, here.publish(survey(BIT)))
+    assert "share their noise" not in " ".join(results.notes)
+    assert b"repeat_rounds" not in msgspec.json.encode(results)
+
+
+def test_before_anyone_is_asked_it_says_what_is_given_away() -> None:
+    asked = latched()
+    text = "\n".join(describe(asked))
+    assert "kept on the device and sent again" in text
+    assert "nothing tells whether or when it changed" in text
+    assert facts(asked)["repeat_rounds"] == 2
+    assert facts(asked)["epsilon"] == {"round": "1", "survey": "2"}
+    assert facts(asked)["odds"]["survey"] == "7.4"
+    assert 'max_epsilon_per_round="1", max_epsilon="2"' in policy_line(asked)
+    assert "repeat_rounds" not in facts(survey(BIT))
+
+
+def test_a_report_of_many_bits_is_a_fingerprint_and_a_warning() -> None:
+    wide = texts.choice(20, "unary")
+    assert "20 bits and is the same in 3 rounds: that is a fingerprint" in warned(latched(wide, 3))
+    assert "fingerprint" not in warned(survey(wide))
+    nine, ten = ("".join(texts.bit(f"q{n}") for n in range(bits)) for bits in (9, 10))
+    assert "fingerprint" not in warned(latched(nine, 3))
+    assert "fingerprint" in warned(latched(ten, 3))
+    assert "fingerprint" not in warned(latched(ten, 3, ask=1))
+
+
+def test_a_last_report_that_is_sent_in_fewer_rounds_is_a_warning() -> None:
+    assert "the last report is sent in 1 of 2 rounds" in warned(latched())
+    assert "the last report" not in warned(latched(repeat_rounds=3))
+
+
+def test_what_adds_up_is_counted_by_draws() -> None:
+    much = texts.bit(epsilon="3")
+    days = {"round": "day", "opens": date(2026, 12, 1), "closes": date(2026, 12, 12)}
+    assert "adds up to ε 36" in warned(survey(much, **days))
+    assert "adds up" not in warned(latched(much, 2, **days))
+
+
+def warned(asked: Survey) -> str:
+    return "\n".join(warnings(asked, date(2026, 12, 1)))
+
+
+def test_publishing_under_the_same_name_tells_the_change() -> None:
+    assert differences(survey(BIT), latched()) == ["~ repeat: fresh → one report for 2 rounds"]
+    assert differences(latched(), latched()) == []
+
+
+def test_a_page_says_what_rounds_share(here: World) -> None:
+    """Beside the trend too; the line that JavaScript's client refuses is not shown."""
+    published, analyst = reported(here), here.bearer("analyst")
+    page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
+    assert "kept on the device and sent again" in page
+    assert "these share their noise" in page
+    empty = here.publish(latched(repeat_rounds=3))
+    page = here.client.get(f"/surveys/{empty.id}", headers=analyst).text
+    assert "in Python" in page
+    assert "in JavaScript" not in page

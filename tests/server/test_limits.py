@@ -1,0 +1,123 @@
+"""How many reports one neighbourhood may send without a token, and that nothing of it is kept."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.http.envelopes import SENDER
+from deniable.server.intake import limits
+from deniable.server.intake.limits import Limits, neighbourhood
+from deniable.server.store import PublishedSurvey, create_store
+from deniable.shared.envelope import CONTENT_TYPE
+from tests.eventually import PATIENCE
+from tests.server.surveys import envelope, published, survey
+from tests.server.test_kills import this_month, this_round
+from tests.server.test_overload import altered
+from tests.server.world import PROBLEM, Hands, Server, World, serving
+
+NEAR, FAR = neighbourhood("192.0.2.1"), neighbourhood("198.51.100.1")
+
+
+def send(
+    here: World, asked: PublishedSurvey, number: int, sender: bytes = NEAR, **more: Any
+) -> Any:
+    there = {SENDER: sender}
+    return here.post(envelope(asked, number).pack(), environ_overrides=there, **more)
+
+
+@pytest.fixture
+def limited(here: World) -> World:
+    """Three reports an hour."""
+    from dataclasses import replace
+
+    parts = here.app.extensions["deniable"]
+    here.app.extensions["deniable"] = replace(parts, limits=Limits(3, here.clock))
+    return here
+
+
+def test_one_neighbourhood_sends_so_many_reports_of_a_survey_in_an_hour(limited: World) -> None:
+    asked, other = limited.publish(survey()), limited.publish(survey(name="other"))
+    assert [send(limited, asked, number).status_code for number in range(4)] == [200, 200, 200, 429]
+    refused = send(limited, asked, 4)
+    assert (refused.content_type, refused.json["code"]) == (PROBLEM, "rate-limited")
+    assert 0 < int(refused.headers["Retry-After"]) <= 3_600
+    assert send(limited, asked, 5, FAR).status_code == 200
+    assert send(limited, other, 6).status_code == 200
+    limited.clock.pass_(minutes=59)
+    assert send(limited, asked, 7).status_code == 429
+    limited.clock.pass_(minutes=1)
+    assert send(limited, asked, 8).status_code == 200
+
+
+def test_a_token_is_not_limited(limited: World) -> None:
+    asked, app = limited.publish(survey()), limited.bearer("app")
+    sent = [send(limited, asked, number, headers=app).status_code for number in range(9)]
+    assert sent == [200] * 9
+
+
+def test_what_is_refused_uses_nothing_up(limited: World) -> None:
+    asked = limited.publish(survey())
+    for number in range(9):
+        late = envelope(asked, number, round_number=1).pack()
+        assert limited.post(late, environ_overrides={SENDER: NEAR}).status_code == 200
+    assert send(limited, asked, 10).status_code == 200
+
+
+def test_no_header_says_where_a_request_comes_from(limited: World) -> None:
+    asked = limited.publish(survey())
+    forged = {"deniable.sender": "x", "X-Forwarded-For": "203.0.113.9"}
+    sent = [send(limited, asked, number, headers=forged).status_code for number in range(4)]
+    assert sent == [200, 200, 200, 429]
+
+
+def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many send; and the same address is counted elsewhere in every hour."""
+    monkeypatch.setattr(limits, "COUNTERS", 64)
+    made = Limits(10, clock := Hands())
+    taken = sum(made.wait(number.to_bytes(8), "a") == 0 for number in range(10_000))
+    assert taken == 64 * 10
+    places = set()
+    for _ in range(32):
+        clock.pass_(hours=1)
+        made.wait(NEAR, "a")
+        places.add(next(place for place, count in enumerate(made._counts) if count))
+        assert len(made._counts) == 64
+    assert len(places) > 1  # all in one place: 64**-31
+
+
+def post(server: Server, body: bytes, **headers: str) -> int:
+    request = urllib.request.Request(
+        f"{server.url}/v1/envelopes", body, {"Content-Type": CONTENT_TYPE, **headers}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize(
+    ("options", "believed"), [((), False), (("--proxy", "127.0.0.1"), True),
+                              (("--proxy", "192.0.2.9"), False)]
+)  # fmt: skip
+def test_a_proxy_is_believed_if_the_operator_names_it(
+    tmp_path: Path, options: tuple[str, ...], believed: bool
+) -> None:
+    with create_store(tmp_path) as store:
+        asked = published(store, this_month())
+    command = [*altered(""), "--limit", "2", *options]
+    with serving(tmp_path, command=command) as server:
+
+        def sent(number: int, said: str) -> int:
+            report = envelope(asked, number, round_number=this_round(asked))
+            return post(server, report.pack(), **{"X-Forwarded-For": said})
+
+        assert [sent(number, "203.0.113.1") for number in range(3)] == [200, 200, 429]
+        assert sent(4, "203.0.113.1, 198.51.100.7") == (200 if believed else 429)
+        assert sent(5, "198.51.100.7, 203.0.113.1") == 429

@@ -1,0 +1,162 @@
+"""The public list: what is on it, for how long, and that publishing never makes it too large."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client.net import listing as reading
+from deniable.client.net.listing import read_list
+from deniable.client.net.transport import MOST_LIST_BYTES as CLIENTS_BYTES
+from deniable.client.net.transport import Reply
+from deniable.client.policy import Policy
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys import listing as module
+from deniable.server.surveys.listing import MOST_LIST_BYTES, MOST_LISTED, MOST_PUBLISHED_BYTES
+from deniable.shared.errors import InvalidSurvey, Refused
+from deniable.shared.survey.document import MOST_DOCUMENT_BYTES, Survey, render_document
+from deniable.shared.survey.signing import sign
+from tests.server.surveys import KEY, PUBLIC, choice, published, survey
+from tests.server.world import World, run, world
+
+OVER = datetime(2027, 3, 15, tzinfo=UTC)  # of the usual survey: its last day, and 14 of grace
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data") as made:
+        yield made
+
+
+def listed(here: World) -> list[str]:
+    answer = here.client.get("/v1/surveys")
+    assert answer.status_code == 200
+    return [each["id"] for each in answer.json["surveys"]]
+
+
+@cache
+def sized(size: int) -> Survey:
+    """A survey whose document has exactly so many bytes."""
+
+    def asked(options: int, purpose: str) -> Survey:
+        return survey(choice([f"{n:05}{95 * 'x'}" for n in range(options)]), purpose=purpose)
+
+    options = size // 108 - 8  # an option takes 108 bytes
+    left = size - len(render_document(asked(options, "x")))
+    return asked(options, "x" * (1 + left))
+
+
+def another(size: int, number: int = 0) -> Survey:
+    return replace(sized(size), title=f"{number:{len(sized(size).title)}}")
+
+
+def test_a_survey_is_listed_before_its_first_day_and_until_its_grace_is_over(here: World) -> None:
+    waiting = here.publish(survey(opens=date(2027, 1, 1)))
+    closed = here.catalogue.close(here.publish(survey()))
+    assert listed(here) == [waiting.id, closed.id]
+    here.clock.time = OVER - timedelta(seconds=1)
+    assert listed(here) == [waiting.id, closed.id]
+    here.clock.time = OVER
+    assert listed(here) == []
+    here.clock.time = OVER - timedelta(seconds=1)  # a clock that is put right
+    assert listed(here) == [waiting.id, closed.id]
+
+
+def test_what_is_over_is_still_served_by_its_id(here: World) -> None:
+    over = here.publish(survey())
+    here.clock.time = OVER
+    assert here.client.get(f"/v1/surveys/{over.id}").json["document"] == over.document.decode()
+
+
+def test_a_clock_in_doubt_empties_no_list(here: World) -> None:
+    """Every device would take the empty one for the truth."""
+    here.publish(survey())
+    assert len(listed(here)) == 1
+    here.clock.pass_(days=400)
+    here.writer.doubt = lambda: "the clock has leapt"  # type: ignore[method-assign]
+    assert here.client.get("/v1/surveys").status_code == 503
+
+
+def test_a_document_has_at_most_256_kib_when_it_is_published(here: World) -> None:
+    """Clients go on to read larger ones, which were published before."""
+    largest, larger = sized(MOST_PUBLISHED_BYTES), sized(MOST_PUBLISHED_BYTES + 1)
+    assert len(render_document(largest)) == MOST_PUBLISHED_BYTES == 2**18 < MOST_DOCUMENT_BYTES
+    assert here.publish(largest).id in listed(here)
+    with pytest.raises(InvalidSurvey, match=r"262,145 bytes, and at most 262,144 are published"):
+        here.publish(larger)
+    answer = post(here, larger)
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid-survey")
+
+
+def post(here: World, asked: Survey) -> Any:  # Any: a test response
+    document = render_document(asked)
+    body = {"document": document.decode(), "signature": sign(document, KEY), "key": PUBLIC}
+    here.store.enrol_key(PUBLIC)
+    return here.client.post("/v1/surveys", json=body, headers=here.bearer("operator"))
+
+
+def test_publishing_refuses_before_the_list_is_too_large(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is published already, or fits once others are over, is not refused."""
+    monkeypatch.setattr(module, "MOST_LIST_BYTES", 100_000)
+    first, second = sized(60_000), another(60_000)
+    made = here.publish(first)
+    with pytest.raises(Refused, match="the public list would have 2 surveys and 1"):
+        here.publish(second)
+    answer = post(here, second)
+    assert (answer.status_code, answer.json["code"]) == (409, "list-full")
+    assert here.publish(first) == made
+    assert len(here.client.get("/v1/surveys").data) <= 100_000
+    here.clock.time = OVER
+    assert listed(here) == [] != [here.publish(second)]
+
+
+def test_publishing_refuses_before_the_list_has_too_many(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_LISTED", 2)
+    for number in range(2):
+        here.publish(survey(title=f"Survey {number}"))
+    with pytest.raises(Refused, match="the public list would have 3 surveys"):
+        here.publish(survey(title="Survey 2"))
+
+
+def test_clients_read_every_list_that_may_be_published(here: World) -> None:
+    """The largest documents as far as they go, and as many small surveys as there may be."""
+    assert MOST_LIST_BYTES <= CLIENTS_BYTES // 4
+    assert MOST_LISTED <= reading.MOST_LISTED
+    entries = fill_up(here)
+    assert MOST_LIST_BYTES * 0.9 < len(here.catalogue.listing()) <= MOST_LIST_BYTES
+    read = read_list(Reply(200, here.catalogue.listing()), Policy([PUBLIC]))
+    assert [each.id for each in read] == entries
+    assert [each.problem for each in read] == [None] * len(entries)
+
+
+def fill_up(here: World) -> list[str]:
+    made: list[PublishedSurvey] = []
+    while True:
+        try:
+            made.append(published(here.store, another(2**18, len(made)), here.catalogue))
+        except Refused:
+            return [each.id for each in made]
+
+
+def test_the_verbs_say_why_they_refuse(tmp_path: Path) -> None:
+    file = tmp_path / "survey.toml"
+    options = json.dumps([f"option {number}" for number in range(20_000)])
+    file.write_text(
+        '[survey]\nname = "large"\ntitle = "t"\npurpose = "p"\nowner = "o"\nopens = 2099-01-01\n'
+        'closes = 2099-01-31\nround = "month"\n[[question]]\nname = "x"\nkind = "choice"\n'
+        f'epsilon = "1"\noptions = {options}\n'
+    )
+    for verb in (["publish", file, "--data", tmp_path / "data"], ["check", file]):
+        done = run("survey", *verb)
+        assert (done.returncode, "at most 262,144 are published" in done.stderr) == (2, True)

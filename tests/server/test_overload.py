@@ -1,0 +1,191 @@
+"""More than a real server can do: it says so early, stays alive, and keeps its memory."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from deniable.server.store import create_store
+from deniable.shared.envelope import CONTENT_TYPE
+from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import envelope, published
+from tests.server.test_kills import this_month, this_round
+from tests.server.test_serving import answers, get
+from tests.server.world import Server, serving
+
+MOST_RSS_BYTES = 400 * 2**20
+PROGRAM = "from deniable.shared.cli.command import main\n{}\nraise SystemExit(main())"
+
+
+def altered(*lines: str) -> list[str]:
+    """The command, with some of its limits made small."""
+    return [sys.executable, "-c", PROGRAM.format("\n".join(lines)), "serve"]
+
+
+def head(length: int, kind: str = CONTENT_TYPE, path: str = "/v1/envelopes") -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+@contextmanager
+def connections(server: Server, number: int, send: bytes) -> Iterator[list[socket.socket]]:
+    """So many, each of which has sent this and no more."""
+    made = []
+    try:
+        for _ in range(number):
+            made.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
+            with suppress(OSError):  # refused before all of it was sent
+                made[-1].sendall(send)
+        yield made
+    finally:
+        for each in made:
+            each.close()
+
+
+def status(connection: socket.socket) -> int:
+    return int(connection.recv(4096).split(b" ", 2)[1])
+
+
+def peak_rss(server: Server) -> int:
+    (worker,) = server.workers()
+    lines = Path(f"/proc/{worker}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+
+
+def processor_seconds(server: Server) -> float:
+    (worker,) = server.workers()
+    ticks = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> None:
+    """Hundreds of JSON bodies that would be large in memory, then hundreds that never end."""
+    many = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 349_000
+    with serving(tmp_path / "data") as server:
+
+        def attack(_: int) -> None:
+            asked = connections(server, 1, head(len(many), "application/json") + many)
+            with asked as made, suppress(OSError):
+                assert status(made[0]) == 413
+
+        with ThreadPoolExecutor(64) as pool:
+            list(pool.map(attack, range(200)))
+        with connections(server, 200, head(2**20) + bytes(2**20 - 1)):
+            assert answers(server)
+            assert peak_rss(server) < MOST_RSS_BYTES
+
+
+def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path) -> None:
+    limits = "import deniable.server.process.bodies as bodies\nbodies.SECONDS = 1.0"
+    with (
+        serving(tmp_path / "data", command=altered(limits)) as server,
+        connections(server, 600, head(99) + b"DNB1") as held,
+    ):
+        assert answers(server)
+        assert get(server, "/v1/surveys")[0] == 200
+        assert {status(each) for each in held} == {408}
+
+
+def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Path) -> None:
+    limits = "import deniable.server.process.bodies as bodies\nbodies.MOST_BYTES = 2**20"
+    with (
+        serving(tmp_path / "data", command=altered(limits)) as server,
+        connections(server, 3, head(500_000) + bytes(499_999)) as held,
+    ):
+        assert status(held[0]) == 503
+        assert get(server, "/v1/surveys")[0] == 200
+        held[2].sendall(b"x")
+        assert status(held[2]) == 400
+
+
+def test_a_locked_database_leaves_it_alive_and_what_is_too_much_is_refused_early(
+    tmp_path: Path,
+) -> None:
+    """Whether it is ready can only be asked of the database, and that keeps a thread waiting."""
+    data = tmp_path / "data"
+    ask = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serving(data) as server, closing(sqlite3.connect(data / "deniable.sqlite3")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with connections(server, 64, ask):
+            # However many there are, those that wait for the lock are never the last to be heard.
+            with connections(server, 1, ask) as one:
+                refused = one[0].recv(4096)
+                assert refused.startswith(b"HTTP/1.1 503")
+                assert b"\r\nretry-after: " in refused.lower()
+                assert b"application/problem+json" in refused
+            assert answers(server)
+            other.rollback()
+        eventually(lambda: get(server, "/readyz")[0] == 200, "ready again")
+
+
+def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
+    limits = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
+    with serving(tmp_path / "data", command=altered(limits)) as server:
+        with connections(server, 300, b"GET /healthz HT"):
+            time.sleep(0.3)
+            before = processor_seconds(server)
+            time.sleep(1.0)
+            assert processor_seconds(server) - before < 0.3
+        assert answers(server)
+
+
+def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
+    limits = "import deniable.server.process.front as front\nfront.MOST_HERE = front.THREADS = 4"
+    with create_store(tmp_path) as store:
+        asked = published(store, this_month())
+    bodies = [envelope(asked, n, round_number=this_round(asked)).pack() for n in range(40)]
+    with (
+        serving(tmp_path, command=altered(limits, "front.MOST_IN_THREADS = 4")) as server,
+        closing(sqlite3.connect(tmp_path / "deniable.sqlite3")) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        found: list[int] = []
+
+        def send(body: bytes) -> None:
+            with connections(server, 1, head(len(body)) + body) as made:
+                found.append(status(made[0]))
+
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            sent = [pool.submit(send, body) for body in bodies]
+            try:
+                eventually(lambda: found.count(503) >= len(bodies) - 8, "all but a few are refused")
+                assert set(found) == {503}
+            finally:
+                other.rollback()
+            for each in sent:
+                each.result(PATIENCE)
+        assert 0 < found.count(200) <= 8
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
+def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -> None:
+    """16 connections in a closed loop would get thousands of answers."""
+    limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
+    ask = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+    def loop(connection: socket.socket) -> int:
+        answered = 0
+        while time.monotonic() < begun + 1.0:
+            connection.sendall(ask)
+            answered += connection.recv(65_536).startswith(b"HTTP/1.1 200")
+        return answered
+
+    with (
+        serving(tmp_path / "data", command=altered(limits)) as server,
+        connections(server, 16, b"") as made,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        begun = time.monotonic()
+        answered = sum(pool.map(loop, made))
+        assert answered <= 20 + 20 * (time.monotonic() - begun) + 1

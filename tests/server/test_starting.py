@@ -1,0 +1,65 @@
+"""Every start answers: the worker is forked by a process that has no other thread."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.eventually import PATIENCE
+from tests.server.world import serving, start
+
+AT_ONCE = 8
+WATCHED = """
+import os, sys, threading
+def tell():
+    print("forked among", *(t.name for t in threading.enumerate()), file=sys.stderr, flush=True)
+os.register_at_fork(before=tell)
+from deniable.shared.cli.command import main
+"""
+THREADED = "threading.Thread(target=threading.Event().wait, name='other', daemon=True).start()\n"
+
+
+def forks(data: Path, planted: str = "") -> list[str]:
+    """The threads that were alive at each fork of a start."""
+    program = f"{WATCHED}{planted}raise SystemExit(main())"
+    server = start(data, command=[sys.executable, "-c", program, "serve"])
+    code, errors = server.stop()
+    server.close()
+    assert code == 0, errors
+    return [line for line in errors.splitlines() if line.startswith("forked among")]
+
+
+def test_no_other_thread_is_alive_when_the_worker_is_forked(tmp_path: Path) -> None:
+    """What another thread holds at that moment, an import's lock say, the child holds for ever."""
+    assert forks(tmp_path / "data") == ["forked among MainThread"]
+
+
+def test_the_test_above_can_fail(tmp_path: Path) -> None:
+    assert forks(tmp_path / "data", THREADED) == ["forked among MainThread other"]
+
+
+def start_and_ask(data: Path) -> int:
+    with (
+        serving(data) as server,
+        urllib.request.urlopen(server.url + "/healthz", timeout=PATIENCE) as found,
+    ):
+        return int(found.status)
+
+
+def all_answer(folder: Path, starts: int) -> bool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(start_and_ask, (folder / str(number) for number in range(starts)))
+        return set(found) == {200}
+
+
+def test_starts_at_once_all_answer(tmp_path: Path) -> None:
+    assert all_answer(tmp_path, AT_ONCE)
+
+
+@pytest.mark.long
+def test_three_hundred_starts_all_answer(tmp_path: Path) -> None:
+    assert all_answer(tmp_path, 300)

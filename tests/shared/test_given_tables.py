@@ -1,0 +1,127 @@
+"""A table that comes with its document: whoever reads it proves it first, and takes no other."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.questions import parse_question, question_document
+from deniable.shared.survey.reader import Reader
+from tests.given_table import (
+    BROKEN,
+    STEPS,
+    changed,
+    honest,
+    planted,
+)
+from tests.shared.test_command import deniable
+from tests.survey_texts import number, survey_text
+
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "tables.json").read_text()
+)
+
+
+def refusal(document: bytes) -> InvalidSurvey:
+    with pytest.raises(InvalidSurvey) as caught:
+        parse_document(document)
+    return caught.value
+
+
+def test_a_proved_table_is_read_back_as_it_was_published() -> None:
+    survey = parse_document(honest())
+    (question,) = survey.questions
+    assert render_document(survey) == honest()
+    assert question.mechanism.is_private()
+    assert (question.mechanism.symbols, survey.report_size) == (10, 1)
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: str(vector["name"]))
+def test_the_vectors_have_a_table_to_take_and_others_to_refuse(vector: dict[str, Any]) -> None:
+    taken = parse_question(Reader("question", VECTORS["good"]))
+    assert question_document(taken) == VECTORS["good"]
+    with pytest.raises(InvalidSurvey) as caught:
+        parse_question(Reader("question", vector["question"]))
+    assert caught.value.key == "question.integers"
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_no_table_is_refused(name: str) -> None:
+    change, says = BROKEN[name]
+    error = refusal(planted(change))
+    assert error.key == "question[1].integers"
+    assert says in error.problem
+
+
+def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
+    """And a larger one is none of its business: it gives away less."""
+    for epsilon, fits in (("0.999999999", False), ("1", True), ("1.1", True)):
+        document = changed(lambda question: question.update(epsilon=epsilon))  # noqa: B023
+        if fits:
+            assert parse_document(document).round_epsilon == epsilon
+        else:
+            assert "not private" in refusal(document).problem
+
+
+@pytest.mark.parametrize("way", ["+{}", "0{}", "{}.0", "{}e0", " {}", "{}\n", "", "9" * 31])
+def test_an_integer_is_written_in_one_way(way: str) -> None:
+    """The same number, where it can be: what is wrong is how it is written."""
+
+    def plant(question: dict[str, Any]) -> None:
+        question["integers"][3] = way.format(question["integers"][3])
+
+    refusal(changed(plant))
+
+
+@pytest.mark.parametrize("read", [int, float, bool, str.split])
+def test_an_integer_is_a_text(read: Callable[[str], object]) -> None:
+    def plant(question: dict[str, Any]) -> None:
+        question["integers"][3] = read(question["integers"][3])
+
+    assert refusal(changed(plant)).key == "question[1].integers"
+
+
+@pytest.mark.parametrize("grid", [None, 0, 3, 5, 34])
+def test_a_grid_that_no_such_table_has_is_refused(grid: int | None) -> None:
+    def plant(question: dict[str, Any]) -> None:
+        question["grid"] = grid
+        if grid is None:
+            del question["grid"]
+
+    assert refusal(changed(plant)).key == "question[1].grid"
+
+
+def test_without_its_integers_it_is_said_who_makes_them() -> None:
+    text = survey_text(number(mechanism="optimal-table", grid=STEPS))
+    with pytest.raises(InvalidSurvey, match="survey publish"):
+        parse_toml(text)
+
+
+def test_no_other_table_s_integers_can_be_given() -> None:
+    """Of a mechanism with a formula, they are what the formula says or refused."""
+    for name, each in mechanisms("number").items():
+        if not each.given:
+            integers = json.dumps([str(n) for n in OptimalTable(Epsilon("1"), STEPS).integers])
+            with pytest.raises(InvalidSurvey, match="are not the probabilities"):
+                parse_toml(survey_text(number(mechanism=name) + f"integers = {integers}"))
+
+
+@pytest.mark.parametrize("grid", [None, 16, 4])
+def test_certify_prints_the_examples_and_says_where_other_tables_stand(grid: int | None) -> None:
+    """At ε 1 the example has four steps; any other table is in a survey's document only."""
+    size = [] if grid is None else ["--grid", str(grid)]
+    asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
+    done = deniable("certify", *asked)
+    if grid == STEPS:
+        report = json.loads(done.stdout)
+        assert {sum(row) for row in report["rows"]} == {2**64}
+        assert (done.returncode, report["holds"]) == (0, True)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "stands in its document" in done.stderr

@@ -1,0 +1,97 @@
+"""Surveys whose reports are kept and sent again: what is written, which rounds share a report, what
+is promised."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.promises import lifetime_promise, odds_change, round_promise
+from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
+from deniable.shared.survey.wording import gives_away, repeated
+from tests.survey_texts import bit, survey_text
+
+
+def asking(**changes: object) -> Survey:
+    return parse_toml(survey_text(bit(), **changes))
+
+
+def latched(repeat_rounds: object = 2, **changes: object) -> Survey:
+    return asking(repeat="latched", repeat_rounds=repeat_rounds, **changes)
+
+
+def test_the_document_says_so_and_reads_back_the_same() -> None:
+    survey = latched()
+    document = render_document(survey)
+    said = json.loads(document)["survey"]
+    assert (said["repeat"], said["repeat_rounds"]) == ("latched", 2)
+    assert render_document(parse_document(document)) == document
+
+
+def test_fresh_is_what_a_survey_without_the_key_is() -> None:
+    assert render_document(asking(repeat="fresh")) == render_document(asking())
+    table = json.loads(render_document(asking()))
+    table["survey"]["repeat"] = "fresh"
+    with pytest.raises(InvalidSurvey, match="states too much"):
+        parse_document(json.dumps(table).encode())
+
+
+@pytest.mark.parametrize("rounds", range(1, 12))
+@pytest.mark.parametrize("repeat_rounds", range(2, 5))
+def test_spans_cover_each_round_once_from_the_first_to_the_last(
+    rounds: int, repeat_rounds: int
+) -> None:
+    """They begin with the survey's first round, whatever its number, and end with its last."""
+    if repeat_rounds > rounds:
+        with pytest.raises(InvalidSurvey, match=r"repeat_rounds: . is more than the survey's"):
+            latched(
+                repeat_rounds, round="day", opens="2026-12-02", closes=f"2026-12-{rounds + 1:02}"
+            )
+        return
+    survey = latched(
+        repeat_rounds, round="day", opens="2026-12-02", closes=f"2026-12-{rounds + 1:02}"
+    )
+    numbers = range(survey.first_round, survey.last_round + 1)
+    spans = {survey.span_of(number) for number in numbers}
+    assert sorted(number for span in spans for number in span) == list(numbers)
+    assert all(survey.span_of(number) == span for span in spans for number in span)
+    assert [len(span) for span in sorted(spans, key=min)][:-1] == [repeat_rounds] * (len(spans) - 1)
+    assert survey.draws == len(spans)
+    assert survey.lifetime_billionths == len(spans) * survey.round_billionths
+
+
+def test_without_it_each_round_is_a_span_of_its_own() -> None:
+    survey = asking()
+    assert list(survey.span_of(684)) == [684]
+    assert (survey.repeats, survey.draws, survey.lifetime_epsilon) == (False, 3, "3")
+    assert repeated(survey) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"repeat": "memoized"}, r"survey\.repeat: is one of fresh, latched; got 'memoized'"),
+        ({"repeat": "latched"}, r"survey\.repeat_rounds: is missing; say for how many rounds"),
+        ({"repeat": "latched", "repeat_rounds": 1}, r"repeat_rounds: must be 2 to 10000, got 1"),
+        ({"repeat": "latched", "repeat_rounds": "2"}, r"repeat_rounds: must be a whole number"),
+        ({"repeat": "latched", "repeat_rounds": 4}, r"rounds, 3; write 2 to 3"),
+        ({"repeat": "latched", "repeat_rounds": 2, "round": "once"}, "rounds, 1; leave repeat out"),
+        ({"repeat_rounds": 2}, r'repeat_rounds: is only for repeat = "latched"'),
+        ({"repeat": "fresh", "repeat_rounds": 2}, r'repeat_rounds: is only for repeat = "latched"'),
+    ],
+)
+def test_a_mistake_is_one_clear_error(changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidSurvey, match=problem):
+        asking(**changes)
+
+
+def test_promises_count_each_draw_of_noise_once() -> None:
+    one, whole = gives_away(latched())
+    assert one == round_promise(10**9, 2).replace("e", "E", 1) + ";"
+    assert "in 2 rounds that share a report" in one
+    assert whole == lifetime_promise(10**9, 3, 2) + "."
+    assert f"in its 3 rounds changes them {odds_change(2 * 10**9)}" in whole
+    assert lifetime_promise(10**9, 3) == lifetime_promise(10**9, 3, 1)
+    assert "nothing tells whether or when it changed" in " ".join(repeated(latched()))

@@ -1,0 +1,155 @@
+"""Time shows nothing: the same instructions run for any two answers, however the noise falls.
+
+Exact: the whole sequence of bytecode instructions of one report, in every function of Python that
+it enters, is compared. What it cannot see is time within one instruction, as in arithmetic on whole
+numbers of different lengths: `./run bench --only timing` measures that.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, mechanisms
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.questions import Bit, Choice, Number, Question
+
+Instruction = tuple[object, int]
+EPSILON = Epsilon("1")
+SIZES = (1, 2, 9, 300)
+MADE = [
+    each(EPSILON, n)
+    for each in mechanisms().values()
+    for n in (each.proved_sizes if each.given else SIZES)
+    if n in each.sizes
+]
+SURVEY = """
+[survey]
+name = "app-health"
+title = "How is the app doing?"
+purpose = "Find crashes."
+owner = "Example Ltd"
+opens = 2026-12-01
+closes = 2026-12-31
+round = "once"
+[[question]]
+name = "asked"
+kind = "bit"
+epsilon = "1"
+"""
+NO_ANSWER = [None, "text", "x" * 10_000]
+BITS = [True, False, 1, 0, 2, -(10**400), 0.5, *NO_ANSWER]
+WHOLE = [0, 1, 34, 120, -5, 10**400, -(10**400)]
+FLOATS = [0.0, -0.0, 34.0, 34.1, 1e-300, 5e-324, 120.0, 1e300, -1e300, float("inf"), float("nan")]
+DECIMALS = [Decimal(text) for text in ("0", "34.1", "1e9999", "-7", "NaN")]
+SCALARS = [np.float64(34.1), np.float64("nan"), np.float32(500), np.int64(-3), np.int8(34)]
+NUMBERS = [*WHOLE, *FLOATS, *DECIMALS, *SCALARS, True, *NO_ANSWER]
+
+
+def asking(question: Question) -> Survey:
+    survey = parse_toml(SURVEY)
+    object.__setattr__(survey, "questions", (question,))
+    return survey
+
+
+def asked(
+    mechanism: Any, other: bool
+) -> tuple[Question, list[Any]]:  # Any: of the kind's own shape
+    """A question that has this mechanism, and answers to it of all sorts."""
+    match mechanism.kind:
+        case "bit":
+            return Bit("asked", mechanism), BITS
+        case "number":
+            return Number("asked", mechanism, 0, 120), NUMBERS
+    options = tuple(f"option {n}" * (1 + n % 3) for n in range(mechanism.size))
+    answers = [*options[:3], options[-1], "".join(list(options[0])), "lynx", 7, 0.5, *NO_ANSWER]
+    return Choice("asked", mechanism, options, options[1] if other else None), answers
+
+
+def draws() -> Iterator[Draw]:
+    """Every edge that is the same for all, and rolls by which each report says something else."""
+    yield lambda bits: 0
+    yield lambda bits: (1 << bits) - 1
+    for seed in range(12):
+        yield random.Random(seed).getrandbits
+
+
+def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction]:
+    """All that run in one report, in order; those of the draw are another matter."""
+    passed: list[Instruction] = []
+
+    def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        if frame.f_code is getattr(draw, "__code__", None):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            passed.append((frame.f_code, frame.f_lasti))
+        return trace
+
+    before = sys.gettrace()
+    gc.disable()  # what watches it, as Hypothesis does, would run at any moment and be seen
+    sys.settrace(trace)
+    try:
+        survey.report({"asked": answer}, draw)
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return passed
+
+
+def sequences(question: Question, answers: list[Any]) -> set[tuple[Instruction, ...]]:
+    survey = asking(question)
+    for answer in answers:
+        survey.report({"asked": answer}, random.Random(1).getrandbits)  # what is made once
+    return {tuple(instructions(survey, answer, draw)) for answer in answers for draw in draws()}
+
+
+def title(mechanism: Mechanism) -> str:
+    return f"{mechanism.name}-{mechanism.size}"
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["", "other"])
+@pytest.mark.parametrize("mechanism", MADE, ids=title)
+def test_the_same_instructions_run_whatever_the_answer_and_the_noise(
+    mechanism: Mechanism, other: bool
+) -> None:
+    (only,) = sequences(*asked(mechanism, other))
+    assert len(only) > 50
+
+
+class EarlyReturn(KRandomizedResponse):
+    """Faster for the truth."""
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        if (roll := draw(64)) < self.keep:
+            return answer
+        other = (roll - self.keep) // self.lie
+        return other + (other >= answer)
+
+
+class Branching(Number):
+    """Looks at a number before it is placed."""
+
+    def place(self, answer: object) -> int | None:
+        return super().place(0 if isinstance(answer, float) and answer < 0 else answer)
+
+
+def test_the_test_above_sees_an_early_return() -> None:
+    question, answers = asked(EarlyReturn(EPSILON, 9), other=True)
+    assert len(sequences(question, answers)) == 2
+
+
+def test_and_it_sees_a_branch_on_the_answer() -> None:
+    question = Branching("asked", LocalLaplace(EPSILON, 9), 0, 120)
+    assert len(sequences(question, FLOATS)) > 1

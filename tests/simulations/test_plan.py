@@ -1,0 +1,111 @@
+"""What a question will tell, before anyone is asked: by formulas that stand elsewhere."""
+
+import json
+import math
+
+import pytest
+
+from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.questions import question_document
+from deniable.simulations.plan.figures import plan, read
+from tests.shared.test_command import deniable
+
+KEYS = [
+    *("mechanism", "payload_bytes", "n_variance", "standard_error", "half_width_95"),
+    *("people_for_error", "leverage", "limit_ratio", "direct_equivalent"),
+    *("central_half_width_95", "alternatives"),
+]
+NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
+
+
+def planned(arguments: str) -> dict[str, object]:
+    done = deniable("plan", *arguments.split(), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert set(KEYS) <= set(found)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_bit_has_the_least_variance_that_there_is() -> None:
+    """Two points are all of it: e^ε / (e^ε - 1)^2; and 4.68 answers at ε 1 are worth one."""
+    found = planned("--kind bit --epsilon 1 --people 10000")
+    assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
+    assert found["limit_ratio"] == pytest.approx(1, rel=1e-9)
+    assert found["direct_equivalent"] == round(10_000 * math.tanh(0.5) ** 2)
+    assert found["central_half_width_95"] == pytest.approx(1.96 * math.sqrt(1.8413) / 1e4, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "worst", "limit"),
+    [("1", 3.994, 3.990), ("2", 0.8688, 0.8649), ("4", 0.1303, 0.1264), ("6", 0.02795, 0.02695)],
+)
+def test_a_number_comes_near_the_least_variance_of_any_table(
+    epsilon: str, worst: float, limit: float
+) -> None:
+    """The limits were computed elsewhere. The mechanism is the one that a survey would have."""
+    found = plan({**NUMBER, "epsilon": epsilon}, 1_000, None)
+    assert found["mechanism"] == "optimal-table"
+    assert found["n_variance"] == pytest.approx(worst, rel=0.01)
+    assert found["n_variance"] / found["limit_ratio"] == pytest.approx(limit, rel=0.001)
+    assert found["standard_error"] == pytest.approx(60 * math.sqrt(worst / 1_000), rel=0.005)
+    others = [other["mechanism"] for other in found["alternatives"]]
+    assert set(others) == set(mechanisms("number")) - {"optimal-table"}
+
+
+@pytest.mark.parametrize("options", [2, 3, 10, 64])
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "4"])
+def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int) -> None:
+    """And subset selection is on it."""
+    listed = [f"option {number}" for number in range(options)]
+    asked = {"name": "it", "kind": "choice", "epsilon": epsilon, "options": listed}
+    best = plan({**asked, "mechanism": "subset-selection"}, 1_000, None)
+    assert best["limit_ratio"] == pytest.approx(1, rel=1e-9)
+    for other in best["alternatives"]:
+        assert other["n_variance"] >= best["n_variance"] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "3"])
+def test_as_many_people_as_are_said_to_be_enough_are_enough(epsilon: str) -> None:
+    """And one less is too few."""
+    asked = {**NUMBER, "epsilon": epsilon}
+    enough = plan(asked, None, 0.75)["people_for_error"]
+    assert plan(asked, enough, None)["half_width_95"] <= 0.75
+    assert plan(asked, enough - 1, None)["half_width_95"] > 0.75
+    assert plan(asked, 10, 0.75)["people_for_error"] == enough
+
+
+def test_it_is_the_question_that_would_be_published() -> None:
+    question = question_document(read({**NUMBER, "epsilon": "2"}))
+    assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
+
+
+def test_people_read_a_table_and_two_sentences() -> None:
+    asked = "--kind number --epsilon 1 --error 0.01"
+    found, done = planned(asked), deniable("plan", *asked.split())
+    lines = done.stdout.splitlines()
+    assert lines[1].split()[0] == "optimal-table"
+    assert len(lines) == len(mechanisms("number")) + 5
+    enough, worth = found["people_for_error"], found["direct_equivalent"]
+    assert f"for ± 0.01 it takes {enough:,} people" in lines[-2]
+    assert f"{enough:,} deniable answers carry the information of about {worth:,}" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--kind bit", "--people N"),
+        ("--kind bit --people 0", "--people is 1"),
+        ("--kind bit --error 0", "above 0"),
+        ("--kind bit --error nan", "above 0"),
+        ("--kind choice --people 9", "--options"),
+        ("--kind choice --people 9 --options 1", "--options"),
+        ("--kind number --people 9 --low 3 --high 3", "high"),
+        ("--kind number --people 9 --mechanism unary", "mechanism"),
+        ("--kind number --people 9 --epsilon 0", "above 0"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_a_line(arguments: str, says: str) -> None:
+    done = deniable("plan", *arguments.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr

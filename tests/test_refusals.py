@@ -1,0 +1,37 @@
+"""One list of codes by which a server refuses, wherever they are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from deniable.client.net.delivery import PASSING
+from deniable.server.http.openapi import document
+from deniable.server.pages.survey_page import OUTCOMES
+from deniable.shared.refusals import EnvelopeCode, RequestCode
+
+PROTOCOL = Path(__file__).parents[1] / "shared" / "PROTOCOL.md"
+OF_ENVELOPES, OF_REQUESTS = get_args(EnvelopeCode), get_args(RequestCode)
+
+
+def table(header: str) -> list[str]:
+    """The codes in the first column of the table with this header."""
+    text = PROTOCOL.read_text("utf-8").split(f"| code | {header} |\n")[1].split("\n\n")[0]
+    return re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
+
+
+def test_the_protocol_lists_every_code_and_no_other() -> None:
+    assert sorted(table("meaning | for the sender")) == sorted(OF_ENVELOPES)
+    assert sorted(table("status | meaning")) == sorted(OF_REQUESTS)
+
+
+def test_the_openapi_document_lists_every_code_and_no_other() -> None:
+    schemas = document()["components"]["schemas"]
+    assert set(schemas["RefusedEnvelope"]["properties"]["code"]["enum"]) == set(OF_ENVELOPES)
+    assert set(schemas["Problem"]["properties"]["code"]["enum"]) == set(OF_REQUESTS)
+
+
+def test_pages_have_words_for_every_code_of_an_envelope_and_the_client_knows_no_other() -> None:
+    assert OUTCOMES.keys() == {"accepted", "duplicates", *OF_ENVELOPES}
+    assert set(OF_ENVELOPES) > PASSING
