@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import urlsplit
 
+from deniable.server.store import Place
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
-from deniable.simulations.demo.running import deniable, running_server
+from deniable.simulations.demo.running import deniable
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import Measurement, compare
+from tests.server.postgres import cluster
+from tests.server.world import serving
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 REQUESTS, REPORTS, HEALTH = 1_600, 1_000, 64
@@ -28,23 +30,40 @@ ALIVE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def measurements() -> Iterator[Measurement]:
-    with TemporaryDirectory() as folder:
-        data, file = Path(folder) / "data", Path(folder) / "survey.toml"
-        file.write_text(SURVEY)
-        survey = deniable("survey", "publish", str(file), "--data", str(data))["id"]
-        app = deniable("token", "create", "--role", "app", "--data", str(data))["token"]
-        with running_server(data) as server, bare() as other:
-            port = urlsplit(server.url).port or 0
+    with TemporaryDirectory() as name, bare() as other:
+        data = Path(name) / "data"
+        with served(data, Path(name)) as (port, survey, app):
             for connections, limit in ((8, 20), (64, 8)):
                 yield beside_bare(connections, limit, port, other, upload(survey))
             yield with_token(port, other, upload(survey, REPORTS, app))
             yield beside_health(port, upload(survey))
+        with (
+            cluster() as postgres,
+            served(postgres.new_database(), Path(name)) as (port, survey, _),
+        ):
+            yield beside_bare(64, 8, port, other, upload(survey), " to PostgreSQL")
 
 
-def beside_bare(connections: int, limit: float, port: int, other: int, make: Make) -> Measurement:
+@contextmanager
+def served(place: Place, folder: Path) -> Iterator[tuple[int, str, str]]:
+    """The port, the survey and an app's token of a server with that store."""
+    file, key = folder / "survey.toml", folder / "key.pem"
+    file.write_text(SURVEY)
+    if not key.exists():
+        deniable("keys", "new", str(key))
+    where = ("--data", str(place)) if isinstance(place, Path) else ("--store", place.url)
+    survey = deniable("survey", "publish", str(file), "--key", str(key), *where)["id"]
+    app = deniable("token", "create", "--role", "app", *where)["token"]
+    with serving(place) as server:
+        yield server.port, survey, app
+
+
+def beside_bare(
+    connections: int, limit: float, port: int, other: int, make: Make, to: str = ""
+) -> Measurement:
     each = REQUESTS // connections
     return compare(
-        f"{connections} connections upload durable envelopes of 1",
+        f"{connections} connections upload durable envelopes of 1{to}",
         partial(ask, port, connections, each, make),
         partial(ask, other, connections, each, partial(post, "/", bytes(65))),
         unit="µs",

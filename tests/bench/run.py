@@ -29,6 +29,7 @@ SHORT = (
     "answer",
     "ingest",
     "written",
+    "settling",
     "surveys",
     "population",
     "tables",

@@ -2,6 +2,8 @@
 
 python planted.py late-commit serve ...    answers first and commits a moment later
 python planted.py no-deduplication serve ...      counts an envelope each time that it comes
+
+python planted.py none serve ...   has none. In PostgreSQL all of them settle without a pause.
 """
 
 import sys
@@ -10,6 +12,8 @@ from collections.abc import Sequence
 
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import Upload, UploadKey
+from deniable.server.store.postgres import settling
+from deniable.server.store.postgres.reports import PostgresTransaction
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.shared.cli.command import main
 
@@ -24,13 +28,17 @@ def late_commit(self: Writer, group: list[_Request]) -> None:
     honest_commit(self, unheard)
 
 
-def no_deduplication(_: SqliteTransaction, uploads: Sequence[Upload]) -> set[UploadKey]:
+def no_deduplication(
+    _: SqliteTransaction | PostgresTransaction, uploads: Sequence[Upload]
+) -> set[UploadKey]:
     return {upload.key for upload in uploads}
 
 
 if __name__ == "__main__":
+    settling.PAUSE_SECONDS = settling.SHARE = 0
     if sys.argv[1] == "late-commit":
         Writer._commit = late_commit  # type: ignore[method-assign]  # that is the bug
     elif sys.argv[1] == "no-deduplication":
         SqliteTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # that is the bug
+        PostgresTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # the same
     raise SystemExit(main(sys.argv[2:]))

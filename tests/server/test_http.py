@@ -232,7 +232,7 @@ def test_a_store_that_cannot_be_written_is_not_ready(
 
 
 def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deniable.server.http.operations.LEAST_FREE_BYTES", 2**62)
+    monkeypatch.setattr("deniable.server.store.sqlite.store.LEAST_FREE_BYTES", 2**62)
     assert "make room" in here.client.get("/readyz").json["detail"]
 
 

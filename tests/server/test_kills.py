@@ -23,7 +23,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from deniable.server.http.auth import new_token
-from deniable.server.store import PublishedSurvey, create_store, open_store
+from deniable.server.store import Place, PublishedSurvey, create_store, open_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.periods import PERIODS
@@ -40,7 +40,7 @@ BATCH = 200
 class Trial:
     """A crowd of clients, a server that is killed, and what came of it."""
 
-    data: Path
+    data: Place
     batches: int
     kills: int
     command: list[str] | None = None
@@ -124,7 +124,10 @@ class Trial:
 
     def send(self, sent: Envelope) -> bool:
         """Whether it was acknowledged."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        return self.send_to(self.port, sent)
+
+    def send_to(self, port: int, sent: Envelope) -> bool:
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
         headers = {"Content-Type": CONTENT_TYPE, "Authorization": f"Bearer {self.token}"}
         try:
             connection.request("POST", "/v1/envelopes", sent.pack(), headers)

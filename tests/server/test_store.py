@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from deniable.server.store import FILE, SqliteStore, Upload, back_up, migrate, restore
+from deniable.server.store.sql.tables import metadata
 from deniable.server.store.sqlite import migration
-from deniable.server.store.sqlite.schema import VERSION, metadata
+from deniable.server.store.sqlite.schema import VERSION
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask, Response
 
@@ -20,7 +20,7 @@ from deniable.server.app import create_app
 from deniable.server.http.auth import new_token
 from deniable.server.http.context import parts_of
 from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, SqliteStore
+from deniable.server.store import Place, PublishedSurvey, SqliteStore, create_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
@@ -49,7 +49,7 @@ class Hands(Clock):
 class World:
     """The real application around a real store and a real writer, in this process."""
 
-    store: SqliteStore
+    store: SqliteStore  # or the other one, in the tests of both
     catalogue: Catalogue
     writer: Writer
     app: Flask
@@ -90,9 +90,9 @@ class World:
 
 
 @contextmanager
-def world(data: Path, now: datetime = NOON) -> Iterator[World]:
+def world(place: Place, now: datetime = NOON) -> Iterator[World]:
     clock = Hands(now)
-    with SqliteStore.create(data) as store:
+    with create_store(place) as store:
         catalogue = Catalogue(store, clock)
         writer = Writer(store, catalogue, clock)
         writer.start()
@@ -104,7 +104,7 @@ def world(data: Path, now: datetime = NOON) -> Iterator[World]:
             return response
 
         try:
-            yield World(store, catalogue, writer, app, clock)
+            yield World(cast(SqliteStore, store), catalogue, writer, app, clock)
         finally:
             writer.stop()
         assert faults <= {None}, faults
@@ -157,9 +157,10 @@ DENIABLE = [
 
 
 def start(
-    data: Path, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
+    place: Place, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
 ) -> Server:
-    base = [*(command or [*DENIABLE, "serve"]), "--data", str(data), "--port", str(port), "--json"]
+    where = ["--data", str(place)] if isinstance(place, Path) else ["--store", place.url]
+    base = [*(command or [*DENIABLE, "serve"]), *where, "--port", str(port), "--json"]
     process = subprocess.Popen(
         [*base, *more],
         stdout=subprocess.PIPE,
@@ -178,9 +179,9 @@ def start(
 
 @contextmanager
 def serving(
-    data: Path, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
+    place: Place, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
 ) -> Iterator[Server]:
-    server = start(data, port=port, command=command, more=more)
+    server = start(place, port=port, command=command, more=more)
     try:
         yield server
     finally:

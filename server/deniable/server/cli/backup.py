@@ -6,27 +6,35 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from deniable.server.cli.place import add_place, folder
 from deniable.shared.cli.verb import Verb
+
+BY_PG_DUMP = (
+    "a database is copied by PostgreSQL's own tools, also while servers use it: "
+    "pg_dump --format=custom --file=FILE DATABASE"
+)
+BY_PG_RESTORE = (
+    "a database is restored by PostgreSQL's own tools, into a new one: createdb NEW, then "
+    "pg_restore --exit-on-error --dbname=NEW FILE"
+)
 
 
 def backup_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder")
+    add_place(parser)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="a new file")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a backup")
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="a new or empty folder"
-    )
+    add_place(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run_backup(chosen: Namespace) -> int:
     from deniable.server.store import back_up
 
-    size = back_up(chosen.data, chosen.to)
+    size = back_up(folder(chosen.data, BY_PG_DUMP), chosen.to)
     if chosen.json:
         print(json.dumps({"file": str(chosen.to), "bytes": size}))
     else:
@@ -40,7 +48,7 @@ def run_backup(chosen: Namespace) -> int:
 def run_restore(chosen: Namespace) -> int:
     from deniable.server.store import restore
 
-    restore(chosen.file, chosen.data)
+    restore(chosen.file, folder(chosen.data, BY_PG_RESTORE))
     if chosen.json:
         print(json.dumps({"data": str(chosen.data)}))
     else:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place, folder
 from deniable.shared.cli.findings import Finding, tell
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 RESTORE = (
     "restore the newest backup from before: deniable restore FILE --data NEW; "
     "what was accepted since is lost"
+)
+NO_FOLDER = (
+    "only a data folder is checked here: of a database, PostgreSQL's own tools say whether it is "
+    "whole, such as pg_amcheck"
 )
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
@@ -33,7 +38,7 @@ WORDS = {
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, metavar="DIR", help="check a server's data folder")
+    add_place(parser, required=False)
     parser.add_argument(
         "--repair", action="store_true", help="and count damaged rounds anew from their envelopes"
     )
@@ -43,8 +48,9 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     if getattr(chosen, "server", None) is not None or getattr(chosen, "state", None) is not None:
         raise WrongUse("--data is a server's folder: look at --server and --state by themselves")
-    with _alone(chosen.data, chosen.repair):
-        return tell(_findings(chosen.data, chosen.repair), as_json=chosen.json)
+    data = folder(chosen.data, NO_FOLDER)
+    with _alone(data, chosen.repair):
+        return tell(_findings(data, chosen.repair), as_json=chosen.json)
 
 
 @contextmanager

@@ -1,14 +1,14 @@
-"""`deniable results`: the estimates of a survey, from the data folder."""
+"""`deniable results`: the estimates of a survey, from the store itself."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WIDTH = 90
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("survey", metavar="SURVEY", help="a name, an id or its beginning")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR")
+    add_place(parser)
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")

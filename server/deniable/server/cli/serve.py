@@ -6,9 +6,13 @@ import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place, option
 from deniable.shared.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from deniable.server.store import Place
 
 EXPOSED = (
     "deniable serve: warning: {host} is reached from other machines, and this server speaks no "
@@ -17,7 +21,7 @@ EXPOSED = (
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data folder")
+    add_place(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
     )
@@ -87,22 +91,22 @@ def _address(text: str) -> str:
         raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
 
 
-def _say(data: Path, host: str, as_json: bool, url: str, token: str | None) -> None:
+def _say(place: Place, host: str, as_json: bool, url: str, token: str | None) -> None:
     if not _is_loopback(host):
         print(EXPOSED.format(host=host), file=sys.stderr, flush=True)
-    text = json.dumps({"url": url, "token": token}) if as_json else _greeting(data, url, token)
+    text = json.dumps({"url": url, "token": token}) if as_json else _greeting(place, url, token)
     print(text, flush=True)
 
 
-def _greeting(data: Path, url: str, token: str | None) -> str:
+def _greeting(place: Place, url: str, token: str | None) -> str:
     if token is None:
         return (
-            f"Serving {data} at {url}\n"
+            f"Serving {place} at {url}\n"
             "Sign in with a token; to make a new one: "
-            f"deniable token create --role operator --data {data}"
+            f"deniable token create --role operator {option(place)}"
         )
     return (
-        f"Serving {data} at {url}\n"
+        f"Serving {place} at {url}\n"
         f"Open the dashboard, with the first operator's token, shown this once:\n"
         f"    {url}/?token={token}\n"
         f"Stop with Ctrl-C."

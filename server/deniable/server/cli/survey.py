@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place, folder, option
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import Refused, WrongUse
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
+NO_FOLDER = (
+    "a database keeps no signing key: make one elsewhere with deniable keys new FILE, and publish "
+    "with --key FILE"
+)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -45,9 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
     listed = actions.add_parser("list", help="list what is published")
     for action in (publish, show, close, listed):
-        action.add_argument(
-            "--data", type=Path, required=True, metavar="DIR", help="the data folder"
-        )
+        add_place(action)
     for action in (check, publish, show, close, listed):
         action.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -127,7 +130,7 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
 
     if chosen.key is not None:
         return load_key(chosen.key)
-    file = chosen.data / KEY_FILE
+    file = folder(chosen.data, NO_FOLDER) / KEY_FILE
     if file.exists():
         return load_key(str(file))
     key = create_key(str(file))
@@ -170,7 +173,7 @@ def _list(chosen: Namespace) -> int:
     if not surveys:
         print(
             "nothing is published yet; begin with: deniable survey new, then "
-            f"deniable survey publish FILE --data {chosen.data}"
+            f"deniable survey publish FILE {option(chosen.data)}"
         )
     return 0
 

@@ -6,9 +6,9 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.place import add_place, option
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import Refused, WrongUse
 
@@ -30,7 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
     revoke = actions.add_parser("revoke", help="end a token now")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
     for action in (create, show, revoke):
-        action.add_argument("--data", type=Path, required=True, metavar="DIR")
+        add_place(action)
         action.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -80,7 +80,7 @@ def _list(chosen: Namespace) -> int:
         expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
         print(f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}")
     if not tokens:
-        print(f"no tokens; make one: deniable token create --role analyst --data {chosen.data}")
+        print(f"no tokens; make one: deniable token create --role analyst {option(chosen.data)}")
     return 0
 
 

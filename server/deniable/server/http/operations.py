@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from flask import Blueprint, Response, jsonify
 
 from deniable.server.http.context import Parts, parts
@@ -11,8 +9,6 @@ from deniable.server.http.messages import Status, answer, problem
 from deniable.server.http.openapi import document
 from deniable.server.intake.metrics import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
-
-LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 
 blueprint = Blueprint("operations", __name__)
 
@@ -48,6 +44,4 @@ def readiness(here: Parts) -> str | None:
         here.store.check_writable()
     except StoreUnusable as error:
         return str(error)
-    if shutil.disk_usage(here.store.data).free < LEAST_FREE_BYTES:
-        return f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB free; make room"
     return None

@@ -59,7 +59,7 @@ def surveys() -> str:
         Overview(published, state_at(published, now), totals.get(published.sequence, 0))
         for published in reversed(here.catalogue.surveys())
     ]
-    return render_template("surveys.html", rows=rows, data=here.store.data)
+    return render_template("surveys.html", rows=rows, store=here.store.option)
 
 
 @blueprint.get("/surveys/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import socket
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from deniable.server.process.logs import logging_config
 from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
-from deniable.server.store import create_folder, create_store, migrate
+from deniable.server.store import Place, create_folder, create_store, migrate
 
 FIRST_TOKEN = timedelta(days=365)
 STOP_SECONDS = 10
@@ -26,25 +27,30 @@ MOST_CONNECTIONS = 2_048  # the others wait to be accepted
 SPARE_HANDLES = 128  # for files, and for whatever else is open
 
 
-def serve(data: Path, host: str, port: int, ready: Ready, settings: Settings) -> None:
+def serve(place: Place, host: str, port: int, ready: Ready, settings: Settings) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
+    if isinstance(place, Path):
+        _prepare(place)
+    chosen, claim = claim_port(host, port)
+    with claim:
+        token = first_token(place)
+        if settings.trust_clock:
+            with create_store(place) as store:
+                store.keep_day(datetime.now(UTC).date())
+        announcement = Announcement(host, chosen, token, ready, multiprocessing.Event())
+        server(place, settings, announcement)
+
+
+def _prepare(data: Path) -> None:
     create_folder(data)
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
     migrate(data)
     os.close(lock)
-    chosen, claim = claim_port(host, port)
-    with claim:
-        token = first_token(data)
-        if settings.trust_clock:
-            with create_store(data) as store:
-                store.keep_day(datetime.now(UTC).date())
-        announcement = Announcement(host, chosen, token, ready, multiprocessing.Event())
-        server(data, settings, announcement)
 
 
-def first_token(data: Path) -> str | None:
+def first_token(place: Place) -> str | None:
     """Make the store if need be, and an operator's token if it has none. Leaves nothing open."""
-    with create_store(data) as store:
+    with create_store(place) as store:
         if any(token.role == "operator" for token in store.tokens()):
             return None
         token, now = new_token(), datetime.now(UTC)
@@ -63,7 +69,7 @@ def most_connections() -> int:
     return max(1, min(MOST_CONNECTIONS, least - SPARE_HANDLES))
 
 
-def server(data: Path, settings: Settings, announcement: Announcement) -> None:
+def server(place: Place, settings: Settings, announcement: Announcement) -> None:
     """No thread is started here: the worker must find every lock free that it inherits."""
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
@@ -75,7 +81,7 @@ def server(data: Path, settings: Settings, announcement: Announcement) -> None:
         address=announcement.host,
         port=announcement.port,
         interface=Interfaces.RSGI,
-        workers=1,  # one writer for one SQLite file
+        workers=1,  # one writer: for several, start several servers on one PostgreSQL
         backpressure=most_connections(),
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(
@@ -88,5 +94,6 @@ def server(data: Path, settings: Settings, announcement: Announcement) -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_SECONDS,
     )
-    load_it = partial(load, data, settings, os.getpid(), announcement)
+    node = f"{socket.gethostname()}:{announcement.port}"
+    load_it = partial(load, place, settings, os.getpid(), node, announcement)
     granian.serve(target_loader=load_it, wrap_loader=False)

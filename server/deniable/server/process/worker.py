@@ -19,7 +19,7 @@ from deniable.server.process.announcing import Announcement
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
-from deniable.server.store import open_store
+from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
 
@@ -28,11 +28,14 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 FIRST = 100  # before whatever else ends with the process
 
 
-def load(data: Path, settings: Settings, parent: int, announcement: Announcement) -> Front:
+def load(
+    place: Place, settings: Settings, parent: int, node: str, announcement: Announcement
+) -> Front:
     """Called in the worker, after the fork: nothing is open before."""
     try:
-        take_lock(data)
-        store = open_store(data)
+        if isinstance(place, Path):
+            take_lock(place)
+        store = open_store(place, node)
     except DeniableError as error:
         print(f"deniable serve: {error}", file=sys.stderr)
         raise SystemExit(2) from None

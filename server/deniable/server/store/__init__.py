@@ -1,10 +1,11 @@
 """The store: surveys, envelopes, tallies, counters and tokens; the only part that speaks SQL.
 
-`protocol.py` says what the server asks of it, `records.py` what it holds; `sqlite/` is one.
+`protocol.py` says what the server asks of it, `records.py` what it holds; `sqlite/` is one for a
+single node, `postgres/` one for several; `sql/` is what both have.
 """
 
-from pathlib import Path
-
+from deniable.server.store.opening import Place, create_store, open_store
+from deniable.server.store.postgres.address import Database
 from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
     Cells,
@@ -28,9 +29,11 @@ __all__ = [
     "NO_SURVEY",
     "Cells",
     "Damaged",
+    "Database",
     "Inspection",
     "Kept",
     "KeptTally",
+    "Place",
     "PublishedSurvey",
     "RoundTally",
     "SqliteStore",
@@ -49,13 +52,3 @@ __all__ = [
     "open_store",
     "restore",
 ]
-
-
-def create_store(data: Path) -> Store:
-    """The store of a data folder, made if it is not there."""
-    return SqliteStore.create(data)
-
-
-def open_store(data: Path) -> Store:
-    """The store of a data folder that must be there; StoreUnusable says why it cannot be."""
-    return SqliteStore.open(data)

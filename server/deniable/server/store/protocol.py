@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -46,8 +45,8 @@ class Transaction(Protocol):
 
 class Store(Protocol):
     @property
-    def data(self) -> Path:
-        """The data folder."""
+    def option(self) -> str:
+        """What says to a command that it is this store: `--data DIR` or `--store URL`."""
         ...
 
     def close(self) -> None: ...
@@ -152,5 +151,5 @@ class Store(Protocol):
     # Health
 
     def check_writable(self) -> None:
-        """Return only if a transaction that writes can begin."""
+        """Return only if a transaction that writes can begin, and there is room for it."""
         ...

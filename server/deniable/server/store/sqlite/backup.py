@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from deniable.server.store.sql.reports import report_totals
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
@@ -18,7 +19,6 @@ from deniable.server.store.sqlite.database import (
     version_of,
 )
 from deniable.server.store.sqlite.migration import migrate_file
-from deniable.server.store.sqlite.reports import report_totals
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 
 

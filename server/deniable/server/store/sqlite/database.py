@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from deniable.server.store.protocol import StoreLost
-from deniable.server.store.sqlite.schema import VERSION, about, metadata
+from deniable.server.store.sql.tables import about, metadata
+from deniable.server.store.sqlite.schema import TABLES, VERSION
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
@@ -54,7 +55,7 @@ def create_database(data: Path) -> Engine:
     engine = engine_of(data / FILE)
     with transaction(engine, "make its tables") as connection:
         if not engine.dialect.has_table(connection, about.name):  # else another start was first
-            metadata.create_all(connection)
+            metadata.create_all(connection, TABLES)
             connection.execute(about.insert().values(key="schema", value=str(VERSION)))
     (data / FILE).chmod(PRIVATE_FILE)
     return engine

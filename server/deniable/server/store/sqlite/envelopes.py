@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from deniable.server.store.protocol import StoreLost
 from deniable.server.store.records import Upload, UploadKey
+from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.bucket import Kept
-from deniable.server.store.sqlite.digest import digest_of
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
 _key, _id = attrgetter("key"), attrgetter("id")

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.dialects.sqlite import insert
 
 from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import Cells, RoundTally
+from deniable.server.store.sql.digest import digest_of
+from deniable.server.store.sql.reports import read_tally, tally_blob, tally_row
+from deniable.server.store.sql.tables import tallies
+from deniable.server.store.sql.upsert import put
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import open_database, transaction
-from deniable.server.store.sqlite.digest import digest_of
-from deniable.server.store.sqlite.reports import HERE, read_tally, tally_blob, tally_row
-from deniable.server.store.sqlite.schema import envelopes, tallies
+from deniable.server.store.sqlite.reports import HERE
+from deniable.server.store.sqlite.schema import envelopes
 
 
 @dataclass(frozen=True)
@@ -72,4 +74,4 @@ class Inspection:
     def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
         """Instead of the tally that an unsealed round has."""
         row = tally_row(survey, number, HERE, reports, False, tally_blob(cells))
-        self._connection.execute(insert(tallies).prefix_with("OR REPLACE").values(row))
+        put(self._connection, tallies, row)

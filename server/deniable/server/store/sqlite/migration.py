@@ -11,6 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from deniable.server.store.sql.reports import tally_row
+from deniable.server.store.sql.tables import about, tallies
 from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import (
     FILE,
@@ -21,8 +23,7 @@ from deniable.server.store.sqlite.database import (
     version_of,
 )
 from deniable.server.store.sqlite.envelopes import keep
-from deniable.server.store.sqlite.reports import tally_row
-from deniable.server.store.sqlite.schema import VERSION, about, envelopes, tallies
+from deniable.server.store.sqlite.schema import VERSION, envelopes
 from deniable.shared.errors import StoreUnusable
 
 AT_ONCE = 16_384

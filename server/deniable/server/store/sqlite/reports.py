@@ -1,22 +1,16 @@
-"""Envelopes, tallies and counters: what one transaction of the writer does, and what is read."""
+"""What one transaction of the writer does in SQLite."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from sqlalchemy import Connection, Row, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection
 
-from deniable.server.store.protocol import Damaged
-from deniable.server.store.records import Cells, RoundTally, Upload, UploadKey
-from deniable.server.store.sqlite.digest import digest_of
+from deniable.server.store.records import Cells, Upload, UploadKey
+from deniable.server.store.sql.reports import add_to_tally, is_sealed
 from deniable.server.store.sqlite.envelopes import insert_envelopes
-from deniable.server.store.sqlite.schema import counters, tallies
 
 HERE = ""  # the node that counts, where there is only one
-LITTLE_ENDIAN = np.dtype("<i8")
 
 
 class SqliteTransaction:
@@ -24,130 +18,10 @@ class SqliteTransaction:
         self._connection = connection
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        where = tallies.c.survey == sequence, tallies.c.round == number, tallies.c.sealed
-        return self._connection.execute(select(tallies.c.round).where(*where)).first() is not None
+        return is_sealed(self._connection, sequence, number)
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         return insert_envelopes(self._connection, uploads)
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        try:
-            found = _tally_row(self._connection, sequence, number)
-        except Damaged:
-            return  # it stays as it is, and is seen to be damaged: the envelopes are kept
-        if found is not None:
-            reports, cells = found.reports + reports, found.cells + cells
-        row = tally_row(sequence, number, HERE, reports, False, tally_blob(cells))
-        self._connection.execute(insert(tallies).prefix_with("OR REPLACE").values(row))
-
-
-def tally_row(
-    survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes
-) -> dict[str, int | str | bytes]:
-    """A row as it is stored, with its digest."""
-    row: dict[str, int | str | bytes] = {
-        "survey": survey,
-        "round": number,
-        "node": node,
-        "reports": reports,
-        "sealed": bool(sealed),  # the driver's own is a number
-        "cells": cells,
-    }
-    return row | {"digest": digest_of(*row.values())}
-
-
-def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
-    """Every round that has reports, in order; what several nodes have counted is added up."""
-    query = select(tallies).where(tallies.c.survey == sequence).order_by(tallies.c.round)
-    rounds: dict[int, RoundTally] = {}
-    for row in connection.execute(query):
-        tally = _checked(row)
-        before = rounds.get(row.round)
-        rounds[row.round] = tally if before is None else _sum(before, tally)
-    return list(rounds.values())
-
-
-def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> None:
-    query = select(tallies).where(tallies.c.survey == sequence, tallies.c.round.in_(numbers))
-    for row in connection.execute(query).all():
-        if not _is_whole(row):
-            continue  # it can only be counted again while its envelopes are there
-        sealed = tally_row(row.survey, row.round, row.node, row.reports, True, row.cells)
-        connection.execute(insert(tallies).prefix_with("OR REPLACE").values(sealed))
-
-
-def sealed_rounds(connection: Connection) -> list[tuple[int, int]]:
-    """Each with its survey's sequence; not where damage may have sealed them."""
-    rows = connection.execute(select(tallies).where(tallies.c.sealed))
-    return [(row.survey, row.round) for row in rows if _is_whole(row)]
-
-
-def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:
-    query = select(tallies.c.survey, tallies.c.round).where(~tallies.c.sealed)
-    rounds: dict[int, list[int]] = {}
-    for sequence, number in connection.execute(query.distinct().order_by(tallies.c.round)):
-        rounds.setdefault(sequence, []).append(number)
-    return rounds
-
-
-def report_totals(connection: Connection) -> dict[int, int]:
-    totals: dict[int, int] = {}
-    for row in connection.execute(select(tallies)):
-        totals[row.survey] = totals.get(row.survey, 0) + _checked(row).reports
-    return totals
-
-
-def read_counters(connection: Connection, sequence: int) -> dict[str, int]:
-    query = select(counters.c.outcome, counters.c.reports).where(counters.c.survey == sequence)
-    return {row.outcome: row.reports for row in connection.execute(query)}
-
-
-def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
-    for (sequence, outcome), reports in counts.items():
-        statement = insert(counters).values(survey=sequence, outcome=outcome, reports=reports)
-        total = {"reports": counters.c.reports + reports}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["survey", "outcome"], set_=total)
-        )
-
-
-def _tally_row(connection: Connection, sequence: int, number: int) -> RoundTally | None:
-    row = connection.execute(
-        select(tallies).where(
-            tallies.c.survey == sequence, tallies.c.round == number, tallies.c.node == HERE
-        )
-    ).one_or_none()
-    return None if row is None else _checked(row)
-
-
-def read_tally(row: Row[Any]) -> RoundTally | None:
-    """None where it is damaged."""
-    return RoundTally(row.round, row.reports, _counts(row.cells)) if _is_whole(row) else None
-
-
-def _checked(row: Row[Any]) -> RoundTally:
-    tally = read_tally(row)
-    if tally is None:
-        raise Damaged(
-            f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
-            "result is shown; stop the server and run `deniable doctor --data DIR --repair`, as "
-            "DEPLOYING.md says"
-        )
-    return tally
-
-
-def _is_whole(row: Row[Any]) -> bool:  # Any: its columns have many types
-    values = (row.survey, row.round, row.node, row.reports, row.sealed, row.cells)
-    return bool(tally_row(*values)["digest"] == row.digest)
-
-
-def _counts(blob: bytes) -> Cells:
-    return np.frombuffer(blob, LITTLE_ENDIAN).astype(np.int64)
-
-
-def tally_blob(cells: Cells) -> bytes:
-    return cells.astype(LITTLE_ENDIAN).tobytes()
-
-
-def _sum(one: RoundTally, other: RoundTally) -> RoundTally:
-    return RoundTally(one.round, one.reports + other.reports, one.cells + other.cells)
+        add_to_tally(self._connection, sequence, number, HERE, reports, cells)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import date, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy import Connection, Engine
 
-from deniable.server.store.records import RoundTally, SurveyRow, Token
-from deniable.server.store.sqlite import reports, surveys, tokens
+from deniable.server.store.sql.reports import sealed_rounds
+from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sqlite.database import (
     create_database,
     empty_log,
@@ -20,14 +19,13 @@ from deniable.server.store.sqlite.database import (
     transaction,
 )
 from deniable.server.store.sqlite.envelopes import delete_envelopes
-from deniable.server.store.sqlite.schema import about
+from deniable.server.store.sqlite.reports import SqliteTransaction
+from deniable.shared.errors import StoreUnusable
 
-DAY = "day"
+LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 
 
-class SqliteStore:
-    """`Store` says what the methods do."""
-
+class SqliteStore(SqlStore):
     def __init__(self, engine: Engine, data: Path) -> None:
         self._engine, self._data = engine, data
 
@@ -45,126 +43,32 @@ class SqliteStore:
     def data(self) -> Path:
         return self._data
 
+    @property
+    def option(self) -> str:
+        return f"--data {self._data}"
+
     def close(self) -> None:
         self._engine.dispose()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    # Surveys
-
-    def surveys_mark(self) -> tuple[int, int]:
-        with self._reading("read its surveys") as connection:
-            return surveys.surveys_mark(connection)
-
-    def surveys(self, after: int = 0) -> list[SurveyRow]:
-        with self._reading("read its surveys") as connection:
-            return surveys.read_surveys(connection, after)
-
-    def closed_surveys(self) -> frozenset[int]:
-        with self._reading("read its surveys") as connection:
-            return surveys.closed_surveys(connection)
-
-    def publish(self, document: bytes, signature: str, key: str) -> str:
-        with self._writing("publish a survey") as connection:
-            return surveys.add_survey(connection, document, signature, key)
-
-    def close_survey(self, sequence: int) -> None:
-        with self._writing("close a survey") as connection:
-            surveys.close_survey(connection, sequence)
-
-    def enrolled_keys(self) -> frozenset[str]:
-        with self._reading("read its keys") as connection:
-            return surveys.enrolled_keys(connection)
-
-    def enrol_key(self, key: str) -> None:
-        with self._writing("enrol a key") as connection:
-            surveys.enrol_key(connection, key)
-
-    # Reports
-
     @contextmanager
-    def transaction(self) -> Iterator[reports.SqliteTransaction]:
+    def transaction(self) -> Iterator[SqliteTransaction]:
         with self._writing("write reports") as connection:
-            yield reports.SqliteTransaction(connection)
-
-    def tallies(self, sequence: int) -> list[RoundTally]:
-        with self._reading("read tallies") as connection:
-            return reports.read_tallies(connection, sequence)
-
-    def report_totals(self) -> Mapping[int, int]:
-        with self._reading("read tallies") as connection:
-            return reports.report_totals(connection)
-
-    def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
-        with self._reading("read tallies") as connection:
-            return reports.unsealed_rounds(connection)
-
-    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        with self._writing("seal rounds") as connection:
-            reports.seal_rounds(connection, sequence, rounds)
+            yield SqliteTransaction(connection)
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            return delete_envelopes(connection, reports.sealed_rounds(connection), most)
+            return delete_envelopes(connection, sealed_rounds(connection), most)
 
     def forget_order(self) -> bool:
         return empty_log(self._engine)
 
-    # Counters
-
-    def counters(self, sequence: int) -> Mapping[str, int]:
-        with self._reading("read counters") as connection:
-            return reports.read_counters(connection, sequence)
-
-    def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
-        with self._writing("add to its counters") as connection:
-            reports.add_counters(connection, counts)
-
-    # Tokens
-
-    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None:
-        with self._writing("keep a token") as connection:
-            tokens.add_token(connection, token, role, now, expires)
-
-    def role_of(self, token: str, now: datetime) -> str | None:
-        with self._reading("look up a token") as connection:
-            return tokens.role_at(connection, token, now)
-
-    def tokens(self) -> list[Token]:
-        with self._reading("read its tokens") as connection:
-            return tokens.read_tokens(connection)
-
-    def revoke_token(self, identifier: str) -> None:
-        with self._writing("revoke a token") as connection:
-            tokens.revoke_token(connection, identifier)
-
-    # The calendar
-
-    def latest_day(self) -> date | None:
-        query = select(about.c.value).where(about.c.key == DAY)
-        with self._reading("read its latest day") as connection:
-            day = connection.scalar(query)
-        return None if day is None else date.fromisoformat(day)
-
-    def keep_day(self, day: date) -> None:
-        statement = insert(about).prefix_with("OR REPLACE")
-        with self._writing("keep the day") as connection:
-            connection.execute(statement.values(key=DAY, value=day.isoformat()))
-
-    # Health
-
     def check_writable(self) -> None:
         with self._writing("begin to write"):
             pass
+        if shutil.disk_usage(self._data).free < LEAST_FREE_BYTES:
+            raise StoreUnusable(
+                f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB free; make room"
+            )
 
     def _reading(self, aim: str) -> AbstractContextManager[Connection]:
         return transaction(self._engine, aim, writes=False)

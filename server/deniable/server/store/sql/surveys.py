@@ -1,20 +1,20 @@
-"""Surveys and enrolled keys in SQLite."""
+"""Surveys and enrolled keys in the store."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, func, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from deniable.server.store.records import SurveyRow
-from deniable.server.store.sqlite.schema import keys, surveys
+from deniable.server.store.sql.tables import keys, surveys
+from deniable.server.store.sql.upsert import put_new
 from deniable.shared.survey.document import survey_id
 
 
 def surveys_mark(connection: Connection) -> tuple[int, int]:
-    newest, closed = connection.execute(
-        select(func.coalesce(func.max(surveys.c.sequence), 0), func.total(surveys.c.closed))
-    ).one()
-    return newest, int(closed)
+    closed = func.count().filter(surveys.c.closed)
+    newest = func.coalesce(func.max(surveys.c.sequence), 0)
+    (mark,) = connection.execute(select(newest, closed))
+    return int(mark[0]), int(mark[1])
 
 
 def read_surveys(connection: Connection, after: int) -> list[SurveyRow]:
@@ -40,7 +40,7 @@ def add_survey(connection: Connection, document: bytes, signature: str, key: str
         "key": key,
         "closed": False,
     }
-    connection.execute(insert(surveys).values(row).on_conflict_do_nothing())
+    put_new(connection, surveys, row)
     return identifier
 
 
@@ -53,4 +53,4 @@ def enrolled_keys(connection: Connection) -> frozenset[str]:
 
 
 def enrol_key(connection: Connection, key: str) -> None:
-    connection.execute(insert(keys).values(key=key).on_conflict_do_nothing())
+    put_new(connection, keys, {"key": key})

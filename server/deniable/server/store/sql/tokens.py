@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, delete, select
 
 from deniable.server.store.records import Token
-from deniable.server.store.sqlite.schema import tokens
+from deniable.server.store.sql.tables import tokens
 
 ID_DIGITS = 12
 

@@ -1,0 +1,1 @@
+"""The store in PostgreSQL: several nodes at once."""

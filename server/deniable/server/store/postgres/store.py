@@ -1,0 +1,87 @@
+"""The store of several nodes: everything that servers keep, in one PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+
+from deniable.server.store.postgres.address import Database
+from deniable.server.store.postgres.database import (
+    check_not_read_only,
+    create_database,
+    open_database,
+    transaction,
+)
+from deniable.server.store.postgres.locks import GROUPS, lock
+from deniable.server.store.postgres.reports import PostgresTransaction, delete_envelopes
+from deniable.server.store.postgres.settling import Settler
+from deniable.server.store.sql.reports import seal_rounds, sealed_rounds
+from deniable.server.store.sql.store import SqlStore
+from deniable.server.store.sql.surveys import add_survey
+
+PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
+CLOSE_SECONDS = 10.0
+
+
+class PostgresStore(SqlStore):
+    def __init__(self, engine: Engine, database: Database, node: str) -> None:
+        self._engine, self._database, self._node = engine, database, node
+        self._settler = Settler(engine)
+
+    @classmethod
+    def create(cls, database: Database, node: str = "") -> Self:
+        """Open a database, and make its tables if they are not there. `node` names who counts."""
+        return cls(create_database(database), database, node)
+
+    @classmethod
+    def open(cls, database: Database, node: str = "") -> Self:
+        """Open a database that must have its tables."""
+        return cls(open_database(database), database, node)
+
+    @property
+    def option(self) -> str:
+        return f"--store {self._database}"
+
+    def close(self) -> None:
+        self._settler.wait(CLOSE_SECONDS)
+        self._engine.dispose()
+
+    def publish(self, document: bytes, signature: str, key: str) -> str:
+        """One after the other: whoever knows a sequence knows all before it."""
+        with self._writing("publish a survey") as connection:
+            connection.exec_driver_sql("LOCK TABLE surveys IN EXCLUSIVE MODE")
+            return add_survey(connection, document, signature, key)
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresTransaction]:
+        with self._writing("write reports") as connection:
+            yield PostgresTransaction(connection, self._node)
+        self._settler.done = False
+
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        """Once no group is halfway that has found a round open."""
+        with self._writing("seal rounds") as connection:
+            lock(connection, GROUPS)
+            seal_rounds(connection, sequence, rounds)
+
+    def purge(self, most: int) -> int:
+        with self._writing("purge envelopes") as connection:
+            gone = delete_envelopes(connection, sealed_rounds(connection), most * PER_BUCKET)
+        self._settler.done = self._settler.done and not gone
+        return gone
+
+    def forget_order(self) -> bool:
+        return self._settler.turn()
+
+    def check_writable(self) -> None:
+        with self._writing("begin to write") as connection:
+            check_not_read_only(connection)
+
+    def _reading(self, aim: str) -> AbstractContextManager[Connection]:
+        return transaction(self._engine, aim)
+
+    def _writing(self, aim: str) -> AbstractContextManager[Connection]:
+        return transaction(self._engine, aim)

