@@ -31,9 +31,9 @@ def here(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-def forge(here: World) -> PublishedSurvey:
+def forge(here: World, name: str = "app-health") -> PublishedSurvey:
     """One honest round, and one in which a fifth of the reports names every language."""
-    published = here.publish(until_spring(LANGUAGES))
+    published = here.publish(until_spring(LANGUAGES, name=name))
     (question,) = published.survey.questions
     held = [PEOPLE // 2, PEOPLE // 2, 0, 0, 0]
     add_round(here.store, published, FIRST_ROUND, [held])
@@ -86,6 +86,18 @@ def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
     page = client.get(f"/surveys/{published.id}?round={FIRST_ROUND + 1}").text
     assert page.index(SAID) < page.index("<table>")
     assert SAID not in client.get(f"/surveys/{published.id}?round={FIRST_ROUND}").text
+
+
+def test_all_rounds_that_one_look_finds_are_one_record(
+    here: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has one record a minute of one line of code: a second one would not be seen."""
+    first, second = forge(here), forge(here, name="next")
+    with caplog.at_level(logging.WARNING, "deniable.server"):
+        parts_of(here.app).forgery.look()
+    (said,) = caplog.messages
+    assert f"survey {first.name}, round" in said
+    assert f"survey {second.name}, round" in said
 
 
 def gauge(here: World, published: PublishedSurvey, state: str) -> str | None:

@@ -40,12 +40,15 @@ class ForgeryWatch:
         threading.Thread(target=self._run, name="forgery", daemon=True).start()
 
     def look(self) -> None:
-        """At every round whose reports have become more; a line in the log per round and day."""
-        kept = self._store.unsealed_rounds()
+        """At every round whose reports have become more. The log names each once a day; all that
+        one look has found are one record, since of one line of code it has one a minute."""
+        kept, found = self._store.unsealed_rounds(), list[str]()
         for published in self._catalogue.surveys():
             numbers = kept.get(published.sequence, ())
             if numbers:
-                self._look_at(published, set(numbers))
+                found += self._look_at(published, set(numbers))
+        if found:
+            log.warning("%s", "; ".join(found))
 
     def _run(self) -> None:
         while True:
@@ -55,14 +58,17 @@ class ForgeryWatch:
                 log.warning("%s; forged reports are looked for again", error)
             threading.Event().wait(PAUSE_SECONDS)
 
-    def _look_at(self, published: PublishedSurvey, numbers: set[int]) -> None:
-        flagged = Counter({"open": 0, "closed": 0})
+    def _look_at(self, published: PublishedSurvey, numbers: set[int]) -> list[str]:
+        """What is to be said today of its rounds."""
+        flagged, found = Counter({"open": 0, "closed": 0}), list[str]()
         for tally in self._store.tallies(published.sequence):
             if tally.round in numbers and (words := self._warning(published, tally)):
                 flagged[self._state(published, tally.round)] += 1
-                self._say(published, tally.round, words)
+                if self._is_news(published, tally.round):
+                    found.append(f"survey {published.name}, round {tally.round}: {words}")
         for state, count in flagged.items():
             self._rounds.labels(published.id, state).set(count)
+        return found
 
     def _warning(self, published: PublishedSurvey, tally: RoundTally) -> str | None:
         key, survey = (published.id, tally.round), published.survey
@@ -76,8 +82,7 @@ class ForgeryWatch:
         taken = self._clock.now() < published.survey.taken_until(number)
         return "open" if taken and not published.closed else "closed"
 
-    def _say(self, published: PublishedSurvey, number: int, words: str) -> None:
+    def _is_news(self, published: PublishedSurvey, number: int) -> bool:
         key, today = (published.id, number), self._clock.now().date()
-        if self._said.get(key) != today:
-            self._said[key] = today
-            log.warning("survey %s, round %d: %s", published.name, number, words)
+        said, self._said[key] = self._said.get(key), today
+        return said != today
