@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, mechanisms
-from deniable.shared.privacy.randomness import Draw, kernel_draw
+from deniable.shared.privacy.mechanisms import LocalLaplace, mechanisms
+from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
 from tests.bench.measure import Measurement
-from tests.shared.test_same_operations import asking
+from tests.shared.test_same_operations import EarlyReturn, asking
 
 LIMIT = 0.05
 CALLS = 20_000  # that are compared, at least
@@ -211,16 +211,6 @@ def between(seen: list[Timed], one: str, other: str) -> float:
 
 
 # Twins
-
-
-class EarlyReturn(KRandomizedResponse):
-    """Faster for the truth."""
-
-    def randomize(self, answer: int, draw: Draw) -> int:
-        if (roll := draw(64)) < self.keep:
-            return answer
-        other = (roll - self.keep) // self.lie
-        return other + (other >= answer)
 
 
 class OldPlacing(Number):

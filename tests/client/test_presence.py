@@ -34,24 +34,10 @@ from tests.client.scripted import (
     bit,
     document,
 )
+from tests.raising import Raising
 
 KINDS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 COUNTED = ("charges", "outbox", "history", "survey_keys", "kept_reports")
-
-
-class Raising:
-    """A value that says what it is, and raises at whatever else it is asked."""
-
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> object:
-        raise RuntimeError("looked at")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("compared")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("judged")
 
 
 anything = st.one_of(

@@ -22,6 +22,7 @@ from deniable.shared.survey.document import parse_document, parse_toml, render_d
 from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.questions import Number
 from deniable.shared.survey.signing import create_key, load_key, public_hex, sign, verify
+from tests.raising import Raising
 
 VECTOR: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent / "vectors" / "survey.json").read_text()
@@ -232,22 +233,7 @@ def test_a_survey_is_answered_whole() -> None:
     assert "not for colour" in str(survey.unasked({*ANSWERS, "colour"}))
 
 
-class Hostile:
-    """A value that says what it is, and raises at whatever else it is asked."""
-
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> object:
-        raise RuntimeError("looked at")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("compared")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("judged")
-
-
-UNFIT: list[object] = [None, "secret", 7351, b"", [], {}, 1j, math.nan, Decimal("NaN"), Hostile()]
+UNFIT: list[object] = [None, "secret", 7351, b"", [], {}, 1j, math.nan, Decimal("NaN"), Raising()]
 
 
 @pytest.mark.parametrize("value", UNFIT, ids=range(len(UNFIT)))

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from deniable.shared.envelope import Envelope, encode_report, json_envelope
 from deniable.shared.survey.document import Survey, Symbols, parse_toml, render_document, survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from tests.vectors.signed import signed
 
 SURVEY, ENVELOPES = "survey_ask_one.json", "envelopes_ask_one.json"
 REPORTS: list[Symbols] = [
@@ -29,22 +27,16 @@ def make(folder: Path) -> None:
     survey = parse_toml(text)
     document = render_document(survey)
     for name, made in (
-        (SURVEY, published(text, survey, document, plain["signing_key_seed"])),
+        (SURVEY, published(text, survey, plain["signing_key_seed"])),
         (ENVELOPES, envelopes(survey, survey_id(document))),
     ):
         if not (folder / name).exists():
             (folder / name).write_text(json.dumps(made, indent=1) + "\n")
 
 
-def published(text: str, survey: Survey, document: bytes, seed: str) -> dict[str, Any]:
-    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+def published(text: str, survey: Survey, seed: str) -> dict[str, Any]:
     return {
-        "toml": text,
-        "document": document.decode(),
-        "id": survey_id(document),
-        "signing_key_seed": seed,
-        "key": public_hex(key),
-        "signature": sign(document, key),
+        **signed(text, survey, seed),
         "report_size": survey.report_size,
         "round_epsilon": survey.round_epsilon,
         "lifetime_epsilon": survey.lifetime_epsilon,

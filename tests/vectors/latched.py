@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from deniable.shared.survey.document import Survey, parse_toml, render_document, survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.document import Survey, parse_toml
+from tests.vectors.signed import signed
 
 SURVEY = "survey_latched.json"
 BAD: list[tuple[str, dict[str, object], str]] = [
@@ -38,16 +36,9 @@ LATCHED = 'repeat = "latched"\nrepeat_rounds = 2\n'
 
 
 def vectors(text: str, survey: Survey, seed: str) -> dict[str, Any]:
-    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
-    document = render_document(survey)
     rounds = range(survey.first_round, survey.last_round + 1)
     return {
-        "toml": text,
-        "document": document.decode(),
-        "id": survey_id(document),
-        "signing_key_seed": seed,
-        "key": public_hex(key),
-        "signature": sign(document, key),
+        **signed(text, survey, seed),
         "round_epsilon": survey.round_epsilon,
         "lifetime_epsilon": survey.lifetime_epsilon,
         "charged": [{"round": round_, "as": survey.span_of(round_)[0]} for round_ in rounds],

@@ -54,7 +54,7 @@ class Answering:
         surveys: Surveys,
         now: Callable[[], datetime],
         draw: Draw,
-        send_within: float = 0.0,
+        send_within: float,
     ) -> None:
         self._send_within = send_within
         self._state, self._policy, self._surveys = state, policy, surveys

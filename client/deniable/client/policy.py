@@ -23,7 +23,7 @@ _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 class Policy:
     """keys                      raw Ed25519 public keys in hex; only what they signed is answered
     max_epsilon_per_round     the most that one survey may ask for in one round
-    max_epsilon               the most that this install ever spends, over all surveys and rounds
+    max_epsilon               the most that this install, or each person, ever spends
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
     questions                 what the app answers, by name, and of which kind each is: "bit",

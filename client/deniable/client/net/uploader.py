@@ -40,7 +40,7 @@ class Uploader(ForkAware):
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         timeout: float,
-        send_within: float = 0.0,
+        send_within: float,
     ) -> None:
         self._send_within, self.send_seconds = send_within, timeout
         self._state, self._server, self._transport, self._now = state, server, transport, now

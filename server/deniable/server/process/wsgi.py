@@ -26,7 +26,7 @@ def reply_of(application: WSGIApplication, environ: Environ) -> Reply:
     return int(status.split(" ", 1)[0]), list(headers.items()), b"".join(chunks)
 
 
-def environ_of(scope: Scope, body: bytes, **more: object) -> Environ:
+def environ_of(scope: Scope, body: bytes) -> Environ:
     """The path has been decoded once; WSGI wants its bytes in Latin-1."""
     host, _, port = scope.server.rpartition(":")
     return {
@@ -46,7 +46,6 @@ def environ_of(scope: Scope, body: bytes, **more: object) -> Environ:
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
         **_headers(scope),
-        **more,
     }
 
 

@@ -19,7 +19,7 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-WELL, FINDING, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+WELL, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has found something
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,6 @@ from typing import NamedTuple
 SIZE = 960  # four of them make a page of 4,096 bytes
 ID_BYTES = 16
 BITS = 8 * (ID_BYTES + 1)  # of a place: one more than of an id are used
-WHOLE = 1 << (BITS - 1)  # the place of a bucket in which every id belongs
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
 

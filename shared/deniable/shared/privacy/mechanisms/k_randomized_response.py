@@ -5,7 +5,7 @@
 
 Privacy: p / q = e^ε is the largest ratio that a report can show. q is rounded up k - 1 times over,
 and p takes what is left, so the ratio can only become smaller.
-Fit: few options, or a large ε. With many options unary encoding has less variance.
+Fit: few options, or a large ε. With many options subset selection has less variance.
 
 Source: Kairouz, Bonawitz, Ramage 2016, "Discrete distribution estimation under local privacy",
 ICML; for k = 2 it is Warner's randomized response of 1965.

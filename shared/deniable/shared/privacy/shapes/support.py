@@ -42,10 +42,6 @@ class SupportDesign(Mechanism):
     def rate(self, cell: int, answer: int) -> int:
         return self.keep if cell == answer else self.lie
 
-    def supports(self, symbol: int, option: int) -> bool:
-        """Whether this report counts for that option."""
-        return option in self.cells_of(symbol)
-
     def variance(self, reports: int, share: float) -> float:
         true, false = (units * (ONE - units) / ONE**2 for units in (self.keep, self.lie))
         spread = share * true + (1 - share) * false

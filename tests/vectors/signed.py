@@ -1,0 +1,23 @@
+"""What every vector of a published survey says of its document."""
+
+from __future__ import annotations
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.shared.survey.document import Survey, render_document, survey_id
+from deniable.shared.survey.signing import public_hex, sign
+
+
+def signed(text: str, survey: Survey, seed: str) -> dict[str, object]:
+    key, document = (
+        Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed)),
+        render_document(survey),
+    )
+    return {
+        "toml": text,
+        "document": document.decode(),
+        "id": survey_id(document),
+        "signing_key_seed": seed,
+        "key": public_hex(key),
+        "signature": sign(document, key),
+    }
