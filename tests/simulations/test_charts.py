@@ -15,7 +15,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
-from deniable.simulations.frame import option_lists
+from deniable.simulations.frame import option
 from deniable.simulations.frame.comparison import Series, error_figure, error_table, look
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.survey import study
@@ -135,9 +135,9 @@ def test_a_question_shows_its_twenty_most_held_options(labels: int, shown: int) 
 
 
 def test_more_people_than_the_most_are_refused() -> None:
-    assert option_lists.people("1e9") == [10**9]
+    assert option.people("1e9").read("people", "1e9") == [10**9]
     with pytest.raises(WrongUse, match="1,000,000,000"):
-        option_lists.people("1000000001")
+        option.people("1e9").read("people", "1000000001")
 
 
 @pytest.mark.parametrize(("within", "needed"), [(1e-4, True), (1e-6, False)])

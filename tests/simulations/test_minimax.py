@@ -1,7 +1,6 @@
 """The minimax study against theory: bounds, hardest distributions, risks, limits and slopes."""
 
 import math
-from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -14,6 +13,7 @@ from scipy import stats
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
 from deniable.simulations.frame.cells import run_cells
+from deniable.simulations.frame.option import read
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.minimax import STUDY
 from deniable.simulations.studies.minimax.distributions import (
@@ -81,10 +81,8 @@ EVERY_CELL = list(product(MOMENTS, EPSILONS, USERS, MODELS))
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """A part of the default study, with its seed: 240 cells."""
-    options = STUDY.options(
-        Namespace(moments="2,3,4,inf", epsilon="0.5,4", users="1e2,1e3,1e5,1e6,1e8,1e9",
-                  repetitions="4000")
-    )  # fmt: skip
+    given = {"epsilon": "0.5,4", "people": "1e2,1e3,1e5,1e6,1e8,1e9", "repetitions": 4000}
+    options = read(STUDY.options, given)
     return run_cells(STUDY, STUDY.cells(options), 20240501)
 
 
@@ -282,7 +280,7 @@ def test_errors_of_slopes_are_small_where_the_limit_is_reached(rows: list[Row]) 
 def test_another_power_is_told_apart(rows: list[Row]) -> None:
     """The twin: risks that fall by n^0.03 more are not within three errors, for most series."""
     bent = [
-        {**row, **{key: _number(row, key) * _number(row, "users") ** -0.03 for key in
+        {**row, **{key: _number(row, key) * _number(row, "people") ** -0.03 for key in
                    ("risk_measured", "risk_error")}}
         for row in rows
     ]  # fmt: skip
@@ -294,11 +292,11 @@ def test_another_power_is_told_apart(rows: list[Row]) -> None:
 
 
 def test_the_document_has_the_names_that_programs_rely_on(rows: list[Row]) -> None:
-    options = STUDY.options(_defaults())
+    options = read(STUDY.options, {})
     document = STUDY.report(options, rows).document
     assert set(document["cells"][0]) == {
-        *("model", "moments", "epsilon", "users", "estimator", "risk_bound", "risk_exact"),
-        *("risk_measured", "risk_error", "lower_bound", "clip"),
+        *("model", "moments", "epsilon", "people", "users", "estimator", "risk_bound"),
+        *("risk_exact", "risk_measured", "risk_error", "lower_bound", "clip"),
     }
     assert set(document["slopes"][0]) == {
         *("model", "moments", "epsilon", "estimator", "from", "to", "fitted", "error", "theory"),
@@ -308,23 +306,17 @@ def test_the_document_has_the_names_that_programs_rely_on(rows: list[Row]) -> No
 
 
 def test_the_default_study_is_the_whole_grid() -> None:
-    options = STUDY.options(_defaults())
+    options = read(STUDY.options, {})
     cells = STUDY.cells(options)
     local_and_central = 4 * len(MOMENTS) * len(EPSILONS) * len(USERS)
     assert len(cells) == local_and_central + len(MOMENTS) * len(USERS)
-    assert (options["users"], options["epsilon"]) == (list(USERS), list(EPSILONS))
+    assert (options["people"], options["epsilon"]) == (list(USERS), list(EPSILONS))
 
 
 @cache
 def hardest(k: float, epsilon: str, users: int, name: str) -> tuple[Estimator, TwoPoints]:
     estimator = best_estimator(name, k, Epsilon(epsilon), users)
     return estimator, hardest_distribution(estimator)
-
-
-def _defaults() -> Namespace:
-    parser = ArgumentParser()
-    STUDY.arguments(parser)
-    return parser.parse_args([])
 
 
 def _number(row: Row, key: str) -> float:

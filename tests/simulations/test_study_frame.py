@@ -20,7 +20,7 @@ from deniable.simulations.frame.output import csv_bytes
 from deniable.simulations.frame.registry import load
 from deniable.simulations.frame.study import Cell, Row
 
-FEW = ["--moments", "2,inf", "--epsilon", "1", "--users", "1e2,1e4", "--repetitions", "1000"]
+FEW = ["--moments", "2,inf", "--epsilon", "1", "--people", "1e2,1e4", "--repetitions", "1000"]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_any_order_and_back_end_gives_the_same_bytes() -> None:
     study = load("minimax")
-    options = {"moments": ["2"], "epsilon": ["1"], "users": [100, 1000], "repetitions": 400}
+    options = {"moments": ["2"], "epsilon": ["1"], "people": [100, 1000], "repetitions": 400}
     cells = study.cells(options)
     here = run_cells(study, cells, 5)
     backwards = run_cells(study, cells[::-1], 5)[::-1]
@@ -61,7 +61,7 @@ def test_everything_is_written(written: Path) -> None:
     assert {"index.html", "minimax.csv", "run.toml", "cells.jsonl", *figures} <= names
     made = record(written)
     assert made["run"] == {"study": "minimax", "seed": 20240501}
-    assert made["arguments"]["users"] == [100, 10_000]
+    assert made["arguments"]["people"] == [100, 10_000]
     assert made["versions"]["numpy"] == np.__version__
     with (written / "minimax.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * 2 * 5
@@ -72,10 +72,15 @@ def test_the_page_needs_nothing_from_outside(written: Path) -> None:
     assert page.count("<svg ") == 2
     assert not re.search(r"<(script|link|img|iframe)|@import|url\((?!#)", page)
     links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", page)
-    assert all(link.startswith("#") for link in links)
+    files = {link for link in links if not link.startswith("#")}
+    assert files == {
+        "minimax.csv",
+        *(f"{f}.{k}" for f in ("risk", "worth") for k in ("svg", "png")),
+    }
+    assert all((written / file).is_file() for file in files)
     named = re.findall(r'\bid="([^"]+)"', page)
     assert len(set(named)) == len(named)
-    assert {link[1:] for link in links} <= set(named)
+    assert {link[1:] for link in links if link.startswith("#")} <= set(named)
     assert "prefers-color-scheme: dark" in page
     assert 'name="viewport"' in page
 
@@ -101,7 +106,7 @@ def test_json_is_one_document_on_standard_output(capsys: pytest.CaptureFixture[s
 
 
 def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in (["--users", "0"], ["--moments", "1"], ["--epsilon", "x"], ["--seed", "-1"]):
+    for wrong in (["--people", "0"], ["--moments", "1"], ["--epsilon", "x"], ["--seed", "-1"]):
         assert main(["simulate", "minimax", *wrong]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1, error

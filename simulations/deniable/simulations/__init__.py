@@ -1,1 +1,30 @@
-"""The simulator: what the privacy costs, before anyone is asked."""
+"""The simulator: what the privacy costs, before anyone is asked.
+
+    from deniable.simulations import simulate
+
+    found = simulate("mean", epsilon=["0.5", 1], people=[1e4, 1e6], seed=1)
+    found.findings, found.rows, found.frame(), found.figure("error"), found.write("out")
+
+A study of one's own is a `Study`, run by `simulate(STUDY)`, or by its name where its package has an
+entry point for it in the group `deniable.studies`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deniable.simulations.frame.found import Found, simulate
+    from deniable.simulations.frame.option import Option
+    from deniable.simulations.frame.study import Figure, Report, Study, Table
+
+__all__ = ["Figure", "Found", "Option", "Report", "Study", "Table", "simulate"]
+
+if not TYPE_CHECKING:  # else every name would seem to be there; `--help` must not wait for numpy
+    PLACES = {"Found": "found", "simulate": "found", "Option": "option"}
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        place = PLACES.get(name, "study")
+        return getattr(import_module(f"{__name__}.frame.{place}"), name)

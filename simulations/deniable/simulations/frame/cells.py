@@ -16,8 +16,7 @@ import numpy as np
 
 from deniable.simulations.frame.journal import Journal
 from deniable.simulations.frame.map_merge import map_merge
-from deniable.simulations.frame.registry import load
-from deniable.simulations.frame.study import Cell, Row, Study
+from deniable.simulations.frame.study import Cell, Row, Run, Study
 
 
 def run_cells(
@@ -42,15 +41,20 @@ def run_cells(
 
     finished(done)
     fresh = map_merge(
-        partial(run_one, study.name, seed), missing, _append, list[Sequence[Row]](), where, arrived
+        partial(run_one, study.name, study.run, seed),
+        missing,
+        _append,
+        list[Sequence[Row]](),
+        where,
+        arrived,
     )
     known |= {cell_text(cell): rows for cell, rows in zip(missing, fresh, strict=True)}
     return [row for cell in cells for row in known[cell_text(cell)]]
 
 
-def run_one(name: str, seed: int, cell: Cell) -> list[Row]:
-    """Every process finds the study by its name. Rows come back as they would from a journal."""
-    rows = load(name).run(cell, cell_generator(name, seed, cell))
+def run_one(name: str, run: Run, seed: int, cell: Cell) -> list[Row]:
+    """Every process imports `run` from its module. Rows come back as they would from a journal."""
+    rows = run(cell, cell_generator(name, seed, cell))
     plain: list[Row] = json.loads(json.dumps(list(rows), default=lambda number: number.item()))
     return plain
 

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deniable.shared.errors import WrongUse
-from deniable.simulations.frame.registry import SUMMARIES, load
-from deniable.simulations.frame.study import Options, Row, Study
+from deniable.simulations.frame.option import Option, read
+from deniable.simulations.frame.registry import load, summaries
+from deniable.simulations.frame.study import Study
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
 
 SEED = 20240501
+ALL = "all"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     studies = parser.add_subparsers(
         dest="study", metavar="STUDY", required=True, parser_class=_StudyParser
     )
-    for name, summary in SUMMARIES.items():
+    for name, summary in summaries().items():
         studies.add_parser(name, help=summary, description=summary).set_defaults(study=name)
+    words = "every study, and a page with a card for each"
+    studies.add_parser(ALL, help=words, description=words).set_defaults(study=ALL)
 
 
 class _StudyParser(ArgumentParser):
@@ -35,6 +43,10 @@ class _StudyParser(ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def _fill(self, name: str) -> None:
+        if name == ALL:
+            self.add_argument("--out", type=Path, metavar="DIR", required=True, help="written here")
+            _add_seed(self)
+            return
         try:
             study = load(name)
         except ModuleNotFoundError as error:
@@ -43,8 +55,26 @@ class _StudyParser(ArgumentParser):
                 f"{self.prog}: needs {error.name}, which is not installed; "
                 "run: pip install 'deniable[simulations]'\n",
             )
-        study.arguments(self)
+        for option in study.options:
+            _add(self, option)
         _add_common(self, study.where)
+
+
+def _add(parser: ArgumentParser, option: Option) -> None:
+    default = "" if option.default in (None, []) else f" (default {option.default})"
+    words = (option.help + default).replace("%", "%%")
+    if option.positional:
+        parser.add_argument(
+            option.name, metavar=option.metavar, help=words, nargs="?", default=SUPPRESS
+        )
+        return
+    parser.add_argument(
+        f"--{option.name}",
+        metavar=option.metavar,
+        help=words,
+        default=SUPPRESS,
+        action="append" if option.repeated else "store",
+    )
 
 
 def _add_common(parser: ArgumentParser, where: str) -> None:
@@ -53,9 +83,7 @@ def _add_common(parser: ArgumentParser, where: str) -> None:
         "--out", type=Path, metavar="DIR", help="write a page, figures, a CSV and run.toml here"
     )
     frame.add_argument("--json", action="store_true", help="print one JSON document")
-    frame.add_argument(
-        "--seed", type=int, default=SEED, help="root of all randomness (default %(default)s)"
-    )
+    _add_seed(frame)
     frame.add_argument(
         "--on",
         default=where,
@@ -64,34 +92,42 @@ def _add_common(parser: ArgumentParser, where: str) -> None:
     )
 
 
+def _add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help="root of all randomness (default %(default)s)"
+    )
+
+
 def simulate(chosen: Namespace) -> int:
-    from deniable.simulations.frame.output import write_all
-    from deniable.simulations.frame.plain import plain_text
+    if chosen.study == ALL:
+        from deniable.simulations.frame.index import simulate_all
+
+        simulate_all(chosen.out, chosen.seed)
+        _written(chosen.out)
+        return 0
+    from deniable.simulations.frame.found import run
 
     study = load(chosen.study)
+    options = study.check(read(study.options, _given(study, chosen), _spelled(study)))
     if chosen.seed < 0:
         raise WrongUse(f"--seed takes a whole number from 0 on, got {chosen.seed}")
-    options = study.options(chosen)
-    rows = _rows(study, options, chosen)
-    report = study.report(options, rows)
+    found = run(study, options, chosen.seed, chosen.on, chosen.out, shown=True)
     if chosen.out:
-        write_all(chosen.out, study, report, rows, chosen.seed, options)
-        print(f"written: {chosen.out / 'index.html'}", file=sys.stderr)
-    if chosen.json:
-        print(json.dumps(report.document, allow_nan=False))
-    else:
-        print(plain_text(study, report))
+        found.write(chosen.out)
+        _written(chosen.out)
+    print(json.dumps(found.report.document, allow_nan=False) if chosen.json else found)
     return 0
 
 
-def _rows(study: Study, options: Options, chosen: Namespace) -> list[Row]:
-    from deniable.simulations.frame.cells import run_cells
-    from deniable.simulations.frame.journal import open_journal
-    from deniable.simulations.frame.progress import progress
+def _given(study: Study, chosen: Namespace) -> dict[str, Any]:  # Any: texts, or lists of them
+    names = {option.name for option in study.options}
+    return {name: value for name, value in vars(chosen).items() if name in names}
 
-    cells = study.cells(options)
-    with (
-        open_journal(chosen.out, study.name, chosen.seed, options) as journal,
-        progress(study.name, len(cells)) as finished,
-    ):
-        return run_cells(study, cells, chosen.seed, chosen.on, journal, finished)
+
+def _spelled(study: Study) -> Callable[[str], str]:
+    first = {option.name for option in study.options if option.positional}
+    return lambda name: name.upper() if name in first else f"--{name}"
+
+
+def _written(folder: Path) -> None:
+    print(f"written: {folder / 'index.html'}", file=sys.stderr)

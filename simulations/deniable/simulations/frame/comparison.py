@@ -9,18 +9,18 @@ people it takes, as errors of local mechanisms fall with 1 / n.
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.figure
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame import option_lists
 from deniable.simulations.frame.figures import FAINT, LOOKS, Look, new_figure
 from deniable.simulations.frame.study import Row, Table
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
@@ -33,30 +33,6 @@ class Series:
     mechanism: str
     label: str
     look: Look
-
-
-def add_arguments(parser: ArgumentParser, epsilon: str, people: str, repetitions: int) -> None:
-    parser.add_argument(
-        "--epsilon", default=epsilon, metavar="LIST", help="ε, with commas (default %(default)s)"
-    )
-    parser.add_argument(
-        "--people", default=people, metavar="LIST", help="how many (default %(default)s)"
-    )
-    parser.add_argument(
-        "--repetitions",
-        default=str(repetitions),
-        metavar="N",
-        help="populations drawn for each ε and number of people (default %(default)s)",
-    )
-
-
-def read_options(chosen: Namespace, least_people: int = 2) -> dict[str, Any]:
-    """Any: what JSON can hold."""
-    return {
-        "epsilon": option_lists.epsilons(chosen.epsilon),
-        "people": option_lists.people(chosen.people, least_people),
-        "repetitions": option_lists.whole(chosen.repetitions, 2, 10**6, "--repetitions"),
-    }
 
 
 def row(

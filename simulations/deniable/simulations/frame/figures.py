@@ -11,10 +11,13 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-import matplotlib.figure
+from deniable.simulations.frame.study import Figure
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 INK = "#1c1e21"
 FAINT = "#8a8f98"
@@ -66,31 +69,40 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 
     Call it, and draw, inside `with styled():`, which the frame does around `Figure.draw`.
     """
-    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    from matplotlib.figure import Figure as Empty
+
+    return Empty(figsize=(width, height), layout="constrained")
 
 
 @contextmanager
 def styled() -> Iterator[None]:
+    import matplotlib as mpl
+
     with mpl.rc_context(STYLE):
         yield
 
 
-def settle(figure: matplotlib.figure.Figure) -> None:
-    """Lay it out once, not again for each file."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+class Drawn:
+    """A figure, drawn and laid out once for both of its files."""
 
+    def __init__(self, figure: Figure) -> None:
+        self.name, self.caption = figure.name, figure.caption
+        with styled():
+            self._made = figure.draw()
+            self._made.draw_without_rendering()
+            self._made.set_layout_engine("none")
 
-def svg(figure: matplotlib.figure.Figure) -> str:
-    """Text that is the same whenever the figure is: no date, no random names."""
-    stream = io.StringIO()
-    with styled():
-        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return stream.getvalue()
+    @cached_property
+    def svg(self) -> str:
+        """Text that is the same whenever the figure is: no date, no random names."""
+        stream = io.StringIO()
+        with styled():
+            self._made.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+        return stream.getvalue()
 
-
-def png(figure: matplotlib.figure.Figure) -> bytes:
-    stream = io.BytesIO()
-    with styled():
-        figure.savefig(stream, format="png", dpi=160, facecolor="white")
-    return stream.getvalue()
+    @cached_property
+    def png(self) -> bytes:
+        stream = io.BytesIO()
+        with styled():
+            self._made.savefig(stream, format="png", dpi=160, facecolor="white")
+        return stream.getvalue()

@@ -7,6 +7,7 @@ journal of something else - other arguments, seed or program - is begun anew.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from deniable.shared.errors import WrongUse
-from deniable.simulations.frame.study import Cell, Options, Row
+from deniable.simulations.frame.study import Cell, Options, Row, Study
 
 NAME = "cells.jsonl"
 PARTS = ("client", "server", "shared", "simulations")  # studies run the real estimators
@@ -25,7 +26,7 @@ PARTS = ("client", "server", "shared", "simulations")  # studies run the real es
 
 @contextmanager
 def open_journal(
-    folder: Path | None, study: str, seed: int, options: Options
+    folder: Path | None, study: Study, seed: int, options: Options
 ) -> Iterator[Journal | None]:
     """The journal in this folder, which is made; None where there is no folder."""
     if folder is None:
@@ -33,7 +34,12 @@ def open_journal(
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        header = {"study": study, "seed": seed, "options": options, "program": program_digest()}
+        header = {
+            "study": study.name,
+            "seed": seed,
+            "options": options,
+            "program": program_digest(study),
+        }
         journal = Journal(folder / NAME, header)
     except OSError as error:
         raise WrongUse(f"--out {folder} cannot be written: {error.strerror}") from None
@@ -50,14 +56,19 @@ def open_journal(
         journal.close()
 
 
-def program_digest() -> str:
-    """Of all that a cell's numbers may depend on: every source file of the project."""
+def program_digest(study: Study) -> str:
+    """Of all that a cell's numbers may depend on: every source file of the project, and the own
+    study's."""
     digest = hashlib.sha256()
+    for path in (*_sources(), Path(inspect.getfile(study.run))):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
     for part in PARTS:
         (root,) = import_module(f"deniable.{part}").__path__
-        for path in sorted(Path(root).rglob("*.py")):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
+        yield from sorted(Path(root).rglob("*.py"))
 
 
 class Journal:

@@ -11,7 +11,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from deniable.simulations.frame.figures import png, settle, styled, svg
+from deniable.simulations.frame.figures import Drawn
+from deniable.simulations.frame.frames import columns
 from deniable.simulations.frame.page import page
 from deniable.simulations.frame.study import Options, Report, Row, Study
 
@@ -21,19 +22,16 @@ RECORDED = ("deniable", "numpy", "scipy", "matplotlib")
 def write_all(
     folder: Path, study: Study, report: Report, rows: Sequence[Row], seed: int, options: Options
 ) -> None:
-    drawn = {}
-    for figure in report.figures:
-        with styled():
-            made = figure.draw()
-            settle(made)
-        drawn[figure.name] = svg(made)
-        (folder / f"{figure.name}.svg").write_text(drawn[figure.name], "utf-8")
-        (folder / f"{figure.name}.png").write_bytes(png(made))
+    drawn = [Drawn(figure) for figure in report.figures]
+    for each in drawn:
+        (folder / f"{each.name}.svg").write_text(each.svg, "utf-8")
+        (folder / f"{each.name}.png").write_bytes(each.png)
     record = run_record(study, seed, options)
-    (folder / "index.html").write_text(page(study, report, drawn, record), "utf-8")
     (folder / f"{study.name}.csv").write_bytes(csv_bytes(rows))
     _write_parquet(folder / f"{study.name}.parquet", rows)
     (folder / "run.toml").write_text(record, "utf-8")
+    again = as_python(study, seed, options)
+    (folder / "index.html").write_text(page(study, report, drawn, record, again), "utf-8")
 
 
 def csv_bytes(rows: Sequence[Row]) -> bytes:
@@ -55,24 +53,23 @@ def run_record(study: Study, seed: int, options: Options) -> str:
     return "\n".join(_toml_table(name, table) for name, table in tables.items())
 
 
+def as_python(study: Study, seed: int, options: Options) -> str:
+    """What gives the same rows in Python, where the options are there as they were given."""
+    lines = ["from deniable.simulations import simulate", ""]
+    if any(option.name not in options for option in study.options):
+        return ""  # a file, say, of which only a digest is kept
+    words = [f"{option.name}={options[option.name]!r}" for option in study.options]
+    call = ", ".join([repr(study.name), *words, f"seed={seed}"])
+    return "\n".join([*lines, f"found = simulate({call})", "found.frame()"])
+
+
 def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
     try:
         import pyarrow as pa
         from pyarrow.parquet import write_table
     except ModuleNotFoundError:
         return  # `pip install 'deniable[archive]'` brings it
-    write_table(pa.table(_columns(rows)), path)
-
-
-def _columns(rows: Sequence[Row]) -> dict[str, list[str | int | float | None]]:
-    """A column is of one type: numbers become text where a text stands among them, like "inf"."""
-    columns = {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
-    return {
-        key: [str(value) if value is not None else None for value in column]
-        if any(isinstance(value, str) for value in column)
-        else column
-        for key, column in columns.items()
-    }
+    write_table(pa.table(columns(rows)), path)
 
 
 def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: whatever JSON holds

@@ -1,12 +1,15 @@
 """Every study by its name, and where it lives: a study is imported when it is asked for.
 
-`deniable --help` must not wait for numpy, so what stands here is all that help needs.
+`deniable --help` must not wait for numpy, so what stands here is all that help needs. Studies of
+other packages are those of the entry points in the group `deniable.studies`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import EntryPoints, entry_points
 
+from deniable.shared.errors import WrongUse
 from deniable.simulations.frame.study import Study
 
 SUMMARIES = {
@@ -18,10 +21,28 @@ SUMMARIES = {
     "survey": "your own survey and population: intervals, people needed, attacks",
     "repeat": "many rounds: what fresh, latched and two-stage noise give away",
 }
+GROUP = "deniable.studies"
 _MODULES = {name: f"deniable.simulations.studies.{name}" for name in SUMMARIES}
 
 
+def summaries() -> dict[str, str]:
+    """Of every study that is installed; ours come first, and keep their names."""
+    others = {point.name: f"own study, {point.value.partition(':')[0]}" for point in _others()}
+    return SUMMARIES | others
+
+
 def load(name: str) -> Study:
-    study = import_module(_MODULES[name]).STUDY
-    assert isinstance(study, Study)
+    if name in _MODULES:
+        study = import_module(_MODULES[name]).STUDY
+    elif found := [point for point in _others() if point.name == name]:
+        study = found[0].load()
+    else:
+        raise WrongUse(f"there is no study {name!r}; there are {', '.join(summaries())}")
+    if not isinstance(study, Study):
+        raise WrongUse(f"{name}: its entry point is no Study, but {type(study).__name__}")
     return study
+
+
+def _others() -> EntryPoints:
+    ours = set(_MODULES)
+    return EntryPoints(point for point in entry_points(group=GROUP) if point.name not in ours)

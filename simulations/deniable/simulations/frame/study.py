@@ -1,12 +1,14 @@
 """What a study is: a question, cells that are computed on their own, and a report that answers.
 
-A study's module ends with one constant, `STUDY = Study(...)`, and `registry.py` knows its name.
-The frame does the rest: it reads the options, runs the cells anywhere and in any order, keeps what
-is finished, and writes the page, the figures, the table and the run record.
+A study's module ends with one constant, `STUDY = Study(...)`, and `registry.py` knows its name; one
+in another package is found through its entry point in the group `deniable.studies`, and one in hand
+is run by `simulate(study)`. The frame does the rest: it reads the options, runs the cells anywhere
+and in any order, keeps what is finished, and writes the page, the figures, the table and the run
+record.
 
-    options     the arguments, checked, as `Study.options` returns them    whatever JSON can hold
-    cell        the parameters of one piece of work, all different         texts and numbers
-    row         one line of the result, with the same keys as the others   texts, numbers, None
+    options     what was asked for, as the readers and `Study.check` have it    what JSON can hold
+    cell        the parameters of one piece of work, all different              texts and numbers
+    row         one line of the result, with the same keys as the others        texts, numbers, None
 
 `Study.run` computes from its cell and generator alone: it may run in another process, on another
 machine, or not at all where a journal has its rows. Rows come back in the order of the cells.
@@ -15,10 +17,11 @@ A study of one cell is fine; a cell should take a second at most, for progress a
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from deniable.simulations.frame.option import Option
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 Options = Mapping[str, Any]  # Any: what JSON can hold, whichever the study's own options are
 Cell = Mapping[str, str | int | float]
 Row = Mapping[str, str | int | float | None]
+Run = Callable[[Cell, "np.random.Generator"], Sequence[Row]]
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,9 @@ class Report:
 class Study:
     name: str
     question: str  # one sentence with a question mark: the page's title
-    arguments: Callable[[ArgumentParser], None]  # its own only: the frame adds --out, --seed, ...
-    options: Callable[[Namespace], Options]  # checks them; raises WrongUse; nothing not asked for
+    options: Sequence[Option]  # its own only: the frame adds where, how and the seed
     cells: Callable[[Options], Sequence[Cell]]
-    run: Callable[[Cell, np.random.Generator], Sequence[Row]]
+    run: Run
     report: Callable[[Options, Sequence[Row]], Report]
-    where: str = "local"  # where cells run unless --on says otherwise
+    check: Callable[[dict[str, Any]], Options] = dict  # of all together; raises WrongUse
+    where: str = "local"  # where cells run unless it is said

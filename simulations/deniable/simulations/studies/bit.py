@@ -17,23 +17,25 @@ The JSON form: `options`, `cells` (`model`, `mechanism`, `epsilon`, `people`, `e
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import matplotlib.figure
 import numpy as np
 
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison
+from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame.comparison import Series, look, number
 from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, fixed
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 
 LOCAL = Series("local", "randomized-response", "randomized response", look(0))
 GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
@@ -42,17 +44,12 @@ SERIES = (LOCAL, GEOMETRIC, LAPLACE)
 NOISES = ("geometric", "laplace")
 
 
-def arguments(parser: ArgumentParser) -> None:
-    comparison.add_arguments(parser, "0.1,0.5,1,2,4", "1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 20_000)
-    parser.add_argument(
-        "--share", type=float, default=0.3, help="share of people who say yes (default %(default)s)"
-    )
-
-
-def options(chosen: Namespace) -> Options:
-    if not 0 <= chosen.share <= 1:
-        raise WrongUse(f"--share is from 0 to 1, got {chosen.share:g}")
-    return {**comparison.read_options(chosen), "share": chosen.share}
+OPTIONS = (
+    option.epsilons("0.1,0.5,1,2,4"),
+    option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
+    option.repetitions(20_000),
+    option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
+)
 
 
 def cells(options: Options) -> Sequence[Cell]:
@@ -231,8 +228,7 @@ def _measured_prices(rows: Sequence[Row], series: Series) -> list[tuple[float, f
 STUDY = Study(
     name="bit",
     question="What does it cost to ask a yes-or-no question without trusting the server?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
     cells=cells,
     run=run,
     report=report,

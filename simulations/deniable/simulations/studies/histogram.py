@@ -17,47 +17,49 @@ Errors are means over the options. The JSON form: `options` and `cells` (`model`
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from itertools import cycle
+from typing import TYPE_CHECKING
 
-import matplotlib.figure
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
-from deniable.simulations.frame import comparison, option_lists
+from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import Series, look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, fixed, whole_people
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
 REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1))
 ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
-LOCAL_LOOKS = cycle(look(place) for place in (0, 2, 4, 5))
-LOCAL = tuple(
-    Series("local", name, each.label, appearance)
-    for (name, each), appearance in zip(mechanisms("choice").items(), LOCAL_LOOKS, strict=False)
-)
-SERIES = (*LOCAL, REPLACE, ADD)
+LOOKS = tuple(look(place) for place in (0, 2, 4, 5))
 
 
-def arguments(parser: ArgumentParser) -> None:
-    comparison.add_arguments(parser, "0.5,1,2,4", "1e3,1e4,1e5,1e6,1e7,1e8", 200)
-    parser.add_argument(
-        "--options",
-        default="4,16,64,256,1024",
-        metavar="LIST",
-        help="how many (default %(default)s)",
+def series_of(mechanisms: Sequence[str]) -> tuple[Series, ...]:
+    """Those that were asked for, and the trusted histograms."""
+    local = (
+        Series("local", name, own.label("choice", name), appearance)
+        for name, appearance in zip(mechanisms, cycle(LOOKS), strict=False)
     )
+    return (*local, REPLACE, ADD)
 
 
-def options(chosen: Namespace) -> Options:
-    numbers = [option_lists.whole(part, 2, 4096, "--options") for part in chosen.options.split(",")]
-    return {**comparison.read_options(chosen), "options": numbers}
+OPTIONS = (
+    option.epsilons("0.5,1,2,4"),
+    option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
+    option.repetitions(200),
+    own.option_for("choice"),
+    option.Option(
+        "options", "4,16,64,256,1024", option.several(option.whole(2, 4096)), "how many options"
+    ),
+)
 
 
 def cells(options: Options) -> Sequence[Cell]:
@@ -67,8 +69,12 @@ def cells(options: Options) -> Sequence[Cell]:
     middle_people = comparison.middle(options["people"])
     pairs = [(n, middle_options) for n in options["people"]]
     pairs += [(middle_people, k) for k in options["options"] if k != middle_options]
+    shared = {
+        "mechanisms": ",".join(options["mechanisms"]),
+        "repetitions": options["repetitions"],
+    }
     return [
-        {"epsilon": e, "people": n, "options": k, "repetitions": options["repetitions"]}
+        {"epsilon": e, "people": n, "options": k, **shared}
         for e in options["epsilon"]
         for n, k in pairs
     ]
@@ -83,9 +89,9 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     people = int(cell["people"])
     held = whole_people([1 / rank for rank in range(1, k + 1)], people)
     rows = []
-    for series in SERIES:
+    for series in series_of(str(cell["mechanisms"]).split(",")):
         if series.model == "local":
-            design = support_design("choice", epsilon, k, series.mechanism)
+            design = own.choice_mechanism(series.mechanism, epsilon, k)
             counts = fixed(design, held, times, generator).counts
             line = (counts / people - design.lie / ONE) * (ONE / (design.keep - design.lie))
             errors = line - held / people
@@ -110,6 +116,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     epsilon, people, k = (
         comparison.middle(options[key]) for key in ("epsilon", "people", "options")
     )
+    series = series_of(options["mechanisms"])
     by_people = comparison.pick(rows, options=k)
     by_options = comparison.pick(rows, people=people)
     return Report(
@@ -121,7 +128,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 f"people asked, at ε {epsilon}. Lines are formulas, points are simulations.",
                 lambda: comparison.error_figure(
                     comparison.pick(by_people, epsilon=epsilon),
-                    SERIES,
+                    series,
                     f"Error of each share of {k}, ε {epsilon}",
                     "± points (1.96 standard errors)",
                     100,
@@ -132,7 +139,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 f"The same for {people:,} people, against the number of options: k-RR gets worse "
                 "with every option; the mechanisms whose reports are sets do not.",
                 lambda: _options_figure(
-                    comparison.pick(by_options, epsilon=epsilon), people, epsilon
+                    comparison.pick(by_options, epsilon=epsilon), series, people, epsilon
                 ),
             ),
         ],
@@ -140,11 +147,11 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             comparison.error_table(
                 f"Error of a share, {k} options, in points: 1.96 standard errors",
                 by_people,
-                SERIES,
+                series,
                 100,
                 "",
             ),
-            _price_table(by_options, people),
+            _price_table(by_options, series, people),
         ],
         method=[
             (
@@ -170,7 +177,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[str]:
     found = comparison.pick(rows, epsilon=epsilon, people=people, options=k)
     local = min(comparison.pick(found, model="local"), key=lambda r: number(r, "exact"))
-    label = next(s.label for s in SERIES if s.mechanism == local["mechanism"])
+    label = own.label("choice", str(local["mechanism"]))
     central = comparison.one(found, mechanism=REPLACE.mechanism)
     price = number(local, "exact") / number(central, "exact")
     best = _best_by_options(comparison.pick(rows, epsilon=epsilon, people=people, model="local"))
@@ -189,13 +196,13 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
 
 def _best_by_options(rows: Sequence[Row]) -> str:
     """Each once, with the numbers of options at which it errs least."""
-    labels = {series.mechanism: series.label for series in LOCAL}
     least: dict[int, Row] = {}
     for row in sorted(rows, key=lambda r: number(r, "exact")):
         least.setdefault(int(number(row, "options")), row)
     wins: dict[str, list[str]] = {}
     for k in sorted(least):
-        wins.setdefault(labels[str(least[k]["mechanism"])], []).append(f"{k:,}")
+        label = own.label("choice", str(least[k]["mechanism"]))
+        wins.setdefault(label, []).append(f"{k:,}")
     return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
 
 
@@ -207,7 +214,8 @@ def listed(texts: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
-def _price_table(rows: Sequence[Row], people: int) -> Table:
+def _price_table(rows: Sequence[Row], series: Sequence[Series], people: int) -> Table:
+    local = [each for each in series if each.model == "local"]
     keys = sorted({(float(str(r["epsilon"])), int(number(r, "options"))) for r in rows})
     lines = []
     for epsilon, k in keys:
@@ -215,31 +223,33 @@ def _price_table(rows: Sequence[Row], people: int) -> Table:
         central = number(comparison.one(found, mechanism=REPLACE.mechanism), "exact")
         prices = [
             number(comparison.one(found, mechanism=s.mechanism), "exact") / central / people
-            for s in LOCAL
+            for s in local
         ]
         limit = many_options_price(epsilon)
         lines.append([f"{epsilon:g}", f"{k:,}", *(f"{price:,.4f}" for price in (*prices, limit))])
     return Table(
         "Price of locality against 'trusted, replace', for each person asked",
-        ["ε", "options", *(s.label for s in LOCAL), "unary, limit of many options"],
+        ["ε", "options", *(s.label for s in local), "unary, limit of many options"],
         lines,
     )
 
 
-def _options_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib.figure.Figure:
+def _options_figure(
+    rows: Sequence[Row], series: Sequence[Series], people: int, epsilon: str
+) -> matplotlib.figure.Figure:
     figure = new_figure()
     axes = figure.subplots()
-    for series in SERIES:
+    for each in series:
         found = sorted(
-            comparison.pick(rows, mechanism=series.mechanism), key=lambda r: number(r, "options")
+            comparison.pick(rows, mechanism=each.mechanism), key=lambda r: number(r, "options")
         )
         axes.plot(
             [number(r, "options") for r in found],
             [100 * comparison.half_width(r) for r in found],
-            color=series.look.color,
-            linestyle=series.look.dash,
-            marker=series.look.marker,
-            label=series.label,
+            color=each.look.color,
+            linestyle=each.look.dash,
+            marker=each.look.marker,
+            label=each.label,
         )
     axes.set(xscale="log", yscale="log", xlabel="options")
     axes.set(ylabel="± points (1.96 standard errors)")
@@ -255,8 +265,7 @@ def _options_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotli
 STUDY = Study(
     name="histogram",
     question="What does it cost to learn the shares of many options without trusting the server?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
     cells=cells,
     run=run,
     report=report,

@@ -13,61 +13,59 @@ squared).
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from itertools import cycle
+from typing import TYPE_CHECKING
 
-import matplotlib.figure
 import numpy as np
 
-from deniable.server.surveys.authored import best_table
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.simulations.central import BoundedMean
-from deniable.simulations.frame import comparison
+from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import Series, look, number
 from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.population import discrete_laplace, fixed, on_grid, whole_people
+from deniable.simulations.population import discrete_laplace, fixed, on_grid
+from deniable.simulations.studies import populations
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 
 CENTRAL_STEPS = 1_000
-POINTS = tuple(tenth / 10 for tenth in range(11))
-POPULATIONS = {  # how many people in each hundred stand at 0, 0.1, ..., 1 of the range
-    "low": (30, 25, 16, 11, 7, 4, 3, 2, 1, 1, 0),
-    "uniform": (9, 9, 9, 9, 9, 10, 9, 9, 9, 9, 9),
-    "middle": (0, 0, 2, 8, 20, 40, 20, 8, 2, 0, 0),
-    "ends": (50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50),
-}
 CENTRAL = Series("central", "laplace", "trusted server", look(5))
-LOCAL_LOOKS = cycle(map(look, range(5)))
-LOCAL = tuple(
-    Series("local", name, each.label, appearance)
-    for (name, each), appearance in zip(mechanisms("number").items(), LOCAL_LOOKS, strict=False)
-)
-SERIES = (*LOCAL, CENTRAL)
+LOOKS = tuple(look(place) for place in range(5))
 
 
-def arguments(parser: ArgumentParser) -> None:
-    comparison.add_arguments(parser, "0.5,1,2,4,8", "1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 1_000)
-    parser.add_argument(
-        "--population", default="low", help=f"{', '.join(POPULATIONS)} (default %(default)s)"
+def series_of(mechanisms: Sequence[str]) -> tuple[Series, ...]:
+    """Those that were asked for, and the trusted server."""
+    local = (
+        Series("local", name, own.label("number", name), appearance)
+        for name, appearance in zip(mechanisms, cycle(LOOKS), strict=False)
     )
+    return (*local, CENTRAL)
 
 
-def options(chosen: Namespace) -> Options:
-    if chosen.population not in POPULATIONS:
-        raise WrongUse(
-            f"--population is one of {', '.join(POPULATIONS)}; got {chosen.population!r}"
-        )
-    return {**comparison.read_options(chosen, 100), "population": chosen.population}
+OPTIONS = (
+    option.epsilons("0.5,1,2,4,8"),
+    option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
+    option.repetitions(1_000),
+    own.option_for("number"),
+    option.Option(
+        "population",
+        "low",
+        populations.read,
+        f"{', '.join(populations.NAMED)}; in Python also numbers of your own",
+        "NAME",
+    ),
+)
 
 
 def cells(options: Options) -> Sequence[Cell]:
     shared = {key: options[key] for key in ("population", "repetitions")}
     return [
-        {"mechanism": series.mechanism, "epsilon": epsilon, "people": people, **shared}
-        for series in SERIES
+        {"mechanism": mechanism, "epsilon": epsilon, "people": people, **shared}
+        for mechanism in (*options["mechanisms"], CENTRAL.mechanism)
         for epsilon in options["epsilon"]
         for people in options["people"]
     ]
@@ -75,24 +73,24 @@ def cells(options: Options) -> Sequence[Cell]:
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, times = Epsilon(str(cell["epsilon"])), int(cell["repetitions"])
-    people = int(cell["people"])
-    held = whole_people(POPULATIONS[str(cell["population"])], people).tolist()
-    series = next(s for s in SERIES if s.mechanism == cell["mechanism"])
-    if series is CENTRAL:
+    people, mechanism = int(cell["people"]), str(cell["mechanism"])
+    places, held = populations.people_at(cell["population"], people)
+    if mechanism == CENTRAL.mechanism:
         trusted = BoundedMean(epsilon, CENTRAL_STEPS)
         errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
-        exact = trusted.variance(people)
+        row = comparison.row(CENTRAL, str(epsilon), people, trusted.variance(people), errors)
     else:
-        table = best_table(epsilon, name=series.mechanism)
-        truth = sum(x * count for x, count in zip(POINTS, held, strict=True)) / people
-        points = on_grid(POINTS, held, len(table.rows) - 1, times, generator)
+        table = own.number_mechanism(mechanism, epsilon)
+        truth = sum(x * count for x, count in zip(places, held, strict=True)) / people
+        points = on_grid(places, held, len(table.rows) - 1, times, generator)
         counts = fixed(table, points, times, generator).counts
         values = np.array([float(value / table.steps) for value in table.values])
         errors = counts @ values / people - truth
         exact = (
-            sum(table.variance(people, x) * c for x, c in zip(POINTS, held, strict=True)) / people
+            sum(table.variance(people, x) * c for x, c in zip(places, held, strict=True)) / people
         )
-    row = comparison.row(series, str(epsilon), people, exact, errors)
+        (series,) = series_of([mechanism])[:1]
+        row = comparison.row(series, str(epsilon), people, exact, errors)
     return [{"population": cell["population"], **row}]
 
 
@@ -100,6 +98,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     epsilon = comparison.middle(options["epsilon"])
     people = comparison.middle(options["people"])
     shown = comparison.pick(rows, epsilon=epsilon)
+    series = series_of(options["mechanisms"])
     return Report(
         findings=_findings(rows, epsilon, people),
         figures=[
@@ -109,7 +108,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 f"asked, at ε {epsilon}. Lines are formulas, points are simulations.",
                 lambda: comparison.error_figure(
                     shown,
-                    SERIES,
+                    series,
                     f"Error of a mean, ε {epsilon}",
                     "± % of the range (1.96 standard errors)",
                     100,
@@ -119,23 +118,24 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "mechanisms",
                 "The same error against ε, for the local mechanisms: which one is best depends "
                 "on ε, and on where in the range people are.",
-                lambda: _mechanisms_figure(comparison.pick(rows, people=people), people),
+                lambda: _mechanisms_figure(
+                    comparison.pick(rows, people=people), people, series[:-1]
+                ),
             ),
         ],
         tables=[
             comparison.error_table(
                 "Error of the estimated mean, in % of the range: 1.96 standard errors",
                 rows,
-                SERIES,
+                series,
                 100,
                 "",
             )
         ],
         method=[
             (
-                f"The population is {options['population']!r}: of each hundred people, "
-                f"{POPULATIONS[options['population']]} stand at 0, 0.1, ..., 1 of the range. "
-                "They are fixed, and only rounding and noise are drawn."
+                f"{populations.said(options['population'])} They are fixed, and only rounding and "
+                "noise are drawn."
             ),
             comparison.check_words(rows),
             (
@@ -157,7 +157,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     found = comparison.pick(rows, epsilon=epsilon, people=people)
     central = comparison.one(found, model="central")
     best = min(comparison.pick(found, model="local"), key=lambda r: number(r, "exact"))
-    label = next(s.label for s in LOCAL if s.mechanism == best["mechanism"])
+    label = own.label("number", str(best["mechanism"]))
     first, last = (_best(rows, e, people) for e in (rows[0]["epsilon"], rows[-1]["epsilon"]))
     ratio = number(best, "exact") / number(central, "exact")
     return [
@@ -178,13 +178,15 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
 def _best(rows: Sequence[Row], epsilon: object, people: int) -> str:
     found = comparison.pick(rows, epsilon=epsilon, people=people, model="local")
     best = min(found, key=lambda r: number(r, "exact"))
-    return next(s.label for s in LOCAL if s.mechanism == best["mechanism"])
+    return own.label("number", str(best["mechanism"]))
 
 
-def _mechanisms_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
+def _mechanisms_figure(
+    rows: Sequence[Row], people: int, local: Sequence[Series]
+) -> matplotlib.figure.Figure:
     figure = new_figure()
     axes = figure.subplots()
-    for series in LOCAL:
+    for series in local:
         found = comparison.pick(rows, mechanism=series.mechanism, model=series.model)
         epsilons = [float(str(r["epsilon"])) for r in found]
         axes.plot(
@@ -209,8 +211,7 @@ def _mechanisms_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Fi
 STUDY = Study(
     name="mean",
     question="What does it cost to learn a mean without trusting the server?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
     cells=cells,
     run=run,
     report=report,

@@ -10,51 +10,52 @@ there is no limit, `flip_shown` for kept reports the probability that a change s
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.figure
 import numpy as np
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame import comparison, option_lists
+from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame.comparison import look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.repetition import SCHEMES, Scheme
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
 LOOKS = dict(zip(SCHEMES, map(look, range(4)), strict=True))
 MOST_ROUNDS = 400
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--epsilon", default="0.5,1,2", help="of one report (default %(default)s)")
-    parser.add_argument(
-        "--lasting",
-        default="2",
-        help="two-stage: ε of the kept report, as a multiple of one report's (default 2)",
-    )
-    parser.add_argument(
-        "--rounds",
-        default="1,2,4,7,12,15,31,52,104",
-        metavar="LIST",
-        help="with commas (default %(default)s)",
-    )
-
-
-def options(chosen: Namespace) -> Options:
-    rounds = [option_lists.whole(r, 1, MOST_ROUNDS, "--rounds") for r in chosen.rounds.split(",")]
-    factor = Epsilon(chosen.lasting)
+def _factor(name: str, given: Any) -> str:  # Any: as it was given
+    factor = option.epsilon(name, given)
     if float(factor) <= 1:
         raise WrongUse(
-            f"--lasting is above 1, as what is kept spends more than one report does; got {factor}"
+            f"{name} is above 1, as what is kept spends more than one report does; got {factor}"
         )
-    return {
-        "epsilon": option_lists.epsilons(chosen.epsilon),
-        "lasting": str(factor),
-        "rounds": sorted(set(rounds)),
-    }
+    return factor
+
+
+OPTIONS = (
+    option.epsilons("0.5,1,2"),
+    option.Option(
+        "lasting", 2, _factor, "two-stage: ε of the kept report, as a multiple of one report's", "X"
+    ),
+    option.Option(
+        "rounds",
+        "1,2,4,7,12,15,31,52,104",
+        option.several(option.whole(1, MOST_ROUNDS)),
+        "how often they are asked",
+    ),
+)
+
+
+def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+    return {**options, "rounds": sorted(options["rounds"])}
 
 
 def cells(options: Options) -> Sequence[Cell]:
@@ -68,7 +69,7 @@ def cells(options: Options) -> Sequence[Cell]:
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
     epsilon, rounds = Epsilon(str(cell["epsilon"])), int(cell["rounds"])
-    lasting = option_lists.product(epsilon, Epsilon(str(cell["lasting"])))
+    lasting = option.product(epsilon, Epsilon(str(cell["lasting"])))
     scheme = Scheme(str(cell["scheme"]), epsilon, lasting)
     flip = scheme.flip_epsilon(rounds)
     return [
@@ -214,8 +215,8 @@ def _figure(rows: Sequence[Row], key: str, title: str) -> matplotlib.figure.Figu
 STUDY = Study(
     name="repeat",
     question="What do many rounds of the same question give away about one person?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
+    check=_check,
     cells=cells,
     run=run,
     report=report,

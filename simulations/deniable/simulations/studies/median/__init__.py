@@ -27,14 +27,13 @@ range).
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.frame import comparison
+from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame.study import Cell, Options, Row, Study
 from deniable.simulations.studies.median.central import choose, middle_points, own_median
 from deniable.simulations.studies.median.local_search import crowd, search
@@ -44,12 +43,11 @@ from deniable.simulations.studies.median.report import make_report
 __all__ = ["STUDY"]
 
 
-def arguments(parser: ArgumentParser) -> None:
-    comparison.add_arguments(parser, "0.5,1,2,4", "1e3,1e4,1e5,1e6,1e7,1e8,1e9", 500)
-
-
-def options(chosen: Namespace) -> Options:
-    return comparison.read_options(chosen, 100)
+OPTIONS = (
+    option.epsilons("0.5,1,2,4"),
+    option.people("1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
+    option.repetitions(500),
+)
 
 
 def cells(options: Options) -> Sequence[Cell]:
@@ -84,8 +82,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 STUDY = Study(
     name="median",
     question="What does it cost to learn a median without trusting the server?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
     cells=cells,
     run=run,
     report=make_report,

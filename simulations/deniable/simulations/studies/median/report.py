@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib.figure
 import numpy as np
 
 from deniable.simulations.frame import comparison
@@ -14,6 +14,9 @@ from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.median.local_search import GROUPS
 from deniable.simulations.studies.median.people import DENSITY, LOCAL, MEDIAN, SERIES
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 
 def make_report(options: Options, rows: Sequence[Row]) -> Report:

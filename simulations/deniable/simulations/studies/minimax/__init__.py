@@ -8,7 +8,7 @@ hardest distribution (`distributions.py`) exactly and measured (`measure.py`), t
 
 from deniable.simulations.frame.study import Study
 from deniable.simulations.studies.minimax.cell import run_cell
-from deniable.simulations.studies.minimax.options import add_arguments, make_cells, read_options
+from deniable.simulations.studies.minimax.options import OPTIONS, make_cells
 from deniable.simulations.studies.minimax.report import make_report
 
 __all__ = ["STUDY"]
@@ -16,8 +16,7 @@ __all__ = ["STUDY"]
 STUDY = Study(
     name="minimax",
     question="What does privacy cost when the mean of unknown numbers is asked for?",
-    arguments=add_arguments,
-    options=read_options,
+    options=OPTIONS,
     cells=make_cells,
     run=run_cell,
     report=make_report,

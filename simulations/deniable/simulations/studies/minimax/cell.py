@@ -26,7 +26,7 @@ TIGHT_REPETITIONS = 120_000
 
 
 def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
-    moments, users = float(cell["moments"]), int(cell["users"])
+    moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     estimator = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
     distribution = hardest_distribution(estimator)
@@ -40,7 +40,7 @@ def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
             "model": estimator.model,
             "moments": "inf" if math.isinf(moments) else _short(moments),
             "epsilon": float(epsilon),
-            "users": users,
+            "people": users,
             "estimator": estimator.name,
             "risk_bound": estimator.bound,
             "risk_exact": exact,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import matplotlib.axes
-import matplotlib.figure
+from typing import TYPE_CHECKING, Any
 
 from deniable.simulations.frame.figures import FAINT, LOOKS, new_figure
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.minimax.estimators import MODELS
 from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
 from deniable.simulations.studies.minimax.slopes import Slope, number
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
 
 LOOK_OF = dict(zip(LABELS, (LOOKS[0], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[3]), strict=True))
 SHOWN_AGAINST_USERS = ("one-bit", "ternary", "laplace", "mean")
@@ -38,8 +40,8 @@ def draw_risks(rows: Sequence[Row], slopes: Sequence[Slope]) -> matplotlib.figur
 
 def draw_worth(rows: Sequence[Row]) -> matplotlib.figure.Figure:
     """The inverse of the risk is the number of people who would tell as much without privacy."""
-    users = max(int(number(row, "users")) for row in rows)
-    rows = [row for row in rows if row["users"] == users]
+    users = max(int(number(row, "people")) for row in rows)
+    rows = [row for row in rows if row["people"] == users]
     figure, panels = _panels(rows, "ε: the larger, the less private", "worth in people")
     ticks = sorted({number(row, "epsilon") for row in rows})
     for moments, axes in panels:
@@ -81,7 +83,7 @@ def _panels(
 
 def _draw_series(axes: matplotlib.axes.Axes, rows: Sequence[Row], estimator: str) -> None:
     """The bound as a line, what was measured as points; most errors are smaller than the points."""
-    users = [number(row, "users") for row in rows]
+    users = [number(row, "people") for row in rows]
     style = _style(estimator)
     bounds = [number(row, "risk_bound") for row in rows]
     axes.plot(users, bounds, **{**style, "marker": "none"})
@@ -99,7 +101,7 @@ def _draw_limits(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
     style: dict[str, Any] = {"color": FAINT, "lw": 1.2, "ls": (0, (1, 1.5))}  # Any: matplotlib's
     for estimator, label in (("one-bit", "no estimator is below"), ("laplace", None)):
         part = [row for row in rows if row["estimator"] == estimator]
-        users, limits = ([number(r, key) for r in part] for key in ("users", "lower_bound"))
+        users, limits = ([number(r, key) for r in part] for key in ("people", "lower_bound"))
         axes.plot(users, limits, label=label, **style)
 
 

@@ -12,7 +12,7 @@ from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
 from deniable.simulations.studies.minimax.slopes import Slope, number, slopes
 
 CELL_KEYS = (
-    *("model", "moments", "epsilon", "users", "estimator"),
+    *("model", "moments", "epsilon", "people", "estimator"),
     *("risk_bound", "risk_exact", "risk_measured", "risk_error", "lower_bound", "clip"),
 )
 METHOD = (
@@ -67,7 +67,7 @@ def make_report(_options: Options, rows: Sequence[Row]) -> Report:
 
 def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]:  # Any: JSON
     return {
-        "cells": [{key: row[key] for key in CELL_KEYS} for row in rows],
+        "cells": [{key: row[key] for key in CELL_KEYS} | {"users": row["people"]} for row in rows],
         "slopes": [
             {
                 "model": MODELS[slope.estimator],
@@ -87,7 +87,7 @@ def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]
 
 def _worth_sentence(rows: Sequence[Row]) -> str:
     """For the heaviest tails, the ε nearest to 1 and the largest crowd."""
-    users, moments = max(number(r, "users") for r in rows), min(number(r, "moments") for r in rows)
+    users, moments = max(number(r, "people") for r in rows), min(number(r, "moments") for r in rows)
     here = _at(rows, middle_epsilon(rows), moments, users)
     local = min(
         (r for r in here if r["model"] == "local"), key=lambda r: number(r, "risk_measured")
@@ -108,7 +108,7 @@ def _slope_sentence(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
         f"{agree} of {len(fitted)} fitted slopes are within three errors of theory and {above} of "
         f"{len(rows)} measured risks are above the lower bound; {best['estimator']} reports lower "
         f"the risk of one bit by a factor of up to {gain:.1f} (k = {best['moments']}, ε = "
-        f"{number(best, 'epsilon'):g}, {number(best, 'users'):,.0f} people)."
+        f"{number(best, 'epsilon'):g}, {number(best, 'people'):,.0f} people)."
     )
 
 
@@ -116,7 +116,7 @@ def _largest_gain(rows: Sequence[Row]) -> tuple[float, Row]:
     """How many times less a local estimator risks than one bit, and where."""
 
     def place(row: Row) -> tuple[object, ...]:
-        return row["moments"], row["epsilon"], row["users"]
+        return row["moments"], row["epsilon"], row["people"]
 
     one_bit = {place(r): number(r, "risk_measured") for r in rows if r["estimator"] == "one-bit"}
     local = [row for row in rows if row["model"] == "local"]
@@ -126,7 +126,7 @@ def _largest_gain(rows: Sequence[Row]) -> tuple[float, Row]:
 
 
 def _risk_table(rows: Sequence[Row]) -> Table:
-    users = max(number(row, "users") for row in rows)
+    users = max(number(row, "people") for row in rows)
     pairs = dict.fromkeys((number(r, "moments"), number(r, "epsilon")) for r in rows)
     lines = []
     for moments, epsilon in pairs:
@@ -154,7 +154,7 @@ def _at(rows: Sequence[Row], epsilon: float, moments: float, users: float) -> li
     return [
         row
         for row in rows
-        if (row["epsilon"], number(row, "moments"), row["users"]) == (epsilon, moments, users)
+        if (row["epsilon"], number(row, "moments"), row["people"]) == (epsilon, moments, users)
     ]
 
 

@@ -67,12 +67,12 @@ def number(row: Row, key: str) -> float:
 
 
 def _fit(estimator: str, moments: float, epsilon: float, rows: Sequence[Row]) -> Slope | None:
-    rows = sorted((row for row in rows if row["clip"] != 0), key=lambda row: number(row, "users"))
+    rows = sorted((row for row in rows if row["clip"] != 0), key=lambda row: number(row, "people"))
     if len(rows) < 2:
         return None
     theory = limit_slope(estimator, moments)
     rows = rows[_first_asymptotic(rows, theory) :]
-    users = [int(number(row, "users")) for row in rows]
+    users = [int(number(row, "people")) for row in rows]
     relative = _column(rows, "risk_error") / _column(rows, "risk_measured")
     pull = _pull(np.log(users), 1 / np.maximum(relative, FLOOR) ** 2)
     fitted = float(pull @ np.log(_column(rows, "risk_measured")))
@@ -82,7 +82,7 @@ def _fit(estimator: str, moments: float, epsilon: float, rows: Sequence[Row]) ->
 
 
 def _first_asymptotic(rows: Sequence[Row], theory: float) -> int:
-    users, bounds = (np.log(_column(rows, key)) for key in ("users", "risk_bound"))
+    users, bounds = (np.log(_column(rows, key)) for key in ("people", "risk_bound"))
     away = np.flatnonzero(abs(np.diff(bounds) / np.diff(users) - theory) > CLOSE)
     first = int(away[-1]) + 1 if len(away) else 0
     return max(0, min(first, len(rows) - FEWEST))

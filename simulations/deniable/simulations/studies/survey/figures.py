@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib.axes
-import matplotlib.figure
 import numpy as np
 
 from deniable.simulations.frame.comparison import number, pick
 from deniable.simulations.frame.figures import INK, LOOKS, new_figure
 from deniable.simulations.frame.study import Row
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
 
 MOST_LINES = len(LOOKS)
 

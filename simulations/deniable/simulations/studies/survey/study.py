@@ -13,15 +13,17 @@ shares of 1.
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from deniable.server.surveys.authored import parse_authored
+from deniable.server.surveys.template import template
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import question_document
-from deniable.simulations.frame import comparison, option_lists
+from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame.comparison import number
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.survey import answers
@@ -38,70 +40,93 @@ ONE_OF = (
     "that of all people, and forgers choose the question that they push."
 )
 MOST_LABELS = 20  # of one question, in tables and figures
+DEFAULT = "1e3,1e4,1e5"
 LEAST_ASKED = 50  # people for each question but one: with fewer, one might not be asked at all
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="the survey, as TOML")
-    parser.add_argument(
-        "--answers", type=Path, metavar="CSV", help="true answers: a column for each question"
-    )
-    parser.add_argument(
-        "--share",
-        action="append",
-        default=[],
-        metavar="NAME=SHARE",
-        help="who say yes, or hold an option: crashed=0.03, browser.firefox=0.4",
-    )
-    parser.add_argument(
-        "--mean", action="append", default=[], metavar="NAME=NUMBER", help="minutes=40"
-    )
-    parser.add_argument(
-        "--people", metavar="LIST", help="with commas (default 1e3,1e4,1e5, or all of the CSV)"
-    )
-    parser.add_argument(
-        "--forged",
-        default="0.001,0.003,0.01,0.03,0.1",
-        metavar="LIST",
-        help="shares of forged reports (default %(default)s)",
-    )
-    parser.add_argument(
-        "--within",
-        type=float,
-        default=0.01,
-        help="the ± that is wanted, of 1 or of the range (default %(default)s)",
-    )
-    parser.add_argument("--repetitions", default="200", metavar="N", help="(default %(default)s)")
+def _shares(name: str, given: Any) -> list[float]:  # Any: as it was given
+    return [_forged(name, value) for value in option.each(given)]
 
 
-def options(chosen: Namespace) -> Options:
-    if chosen.answers and (chosen.share or chosen.mean):
-        raise WrongUse("say --answers, or --share and --mean, not both")
-    if not 0 < chosen.within < 1:
-        raise WrongUse(f"--within is above 0 and below 1, got {chosen.within:g}")
-    survey, people = _survey(chosen.file), chosen.people or "1e3,1e4,1e5"
-    if chosen.answers:
-        populations, count = answers.from_csv(survey, _readable(chosen.answers))
-        people = chosen.people or str(count)
+def _forged(name: str, given: Any) -> float:
+    share = option.share(name, given)
+    if share == 1:
+        raise WrongUse(f"{name}: shares from 0 to less than 1, got {given}")
+    return share
+
+
+def _within(name: str, given: Any) -> float:
+    within = option.share(name, given)
+    if not 0 < within < 1:
+        raise WrongUse(f"{name} is above 0 and below 1, got {within:g}")
+    return within
+
+
+def _path(name: str, given: Any) -> Path | None:
+    if given is not None and not Path(given).is_file():
+        raise WrongUse(f"{name}: there is no file {given}")
+    return None if given is None else Path(given)
+
+
+def _people(name: str, given: Any) -> list[int] | None:
+    read: list[int] = option.several(option.whole(2, option.MOST_PEOPLE))(name, given or DEFAULT)
+    return read if given else None
+
+
+OPTIONS = (
+    option.Option(
+        "file",
+        None,
+        _path,
+        "the survey, as TOML (default: what `deniable survey new` writes)",
+        "FILE",
+        positional=True,
+    ),
+    option.Option(
+        "answers", None, _path, "true answers, a CSV with a column for each question", "CSV"
+    ),
+    option.Option(
+        "share",
+        [],
+        option.pairs,
+        "who say yes, or hold an option: crashed=0.03, browser.firefox=0.4",
+        "NAME=SHARE",
+        repeated=True,
+    ),
+    option.Option("mean", [], option.pairs, "minutes=40", "NAME=NUMBER", repeated=True),
+    option.Option("people", None, _people, f"how many (default {DEFAULT}, or all of the CSV)"),
+    option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _shares, "shares of forged reports"),
+    option.Option("within", 0.01, _within, "the ± that is wanted, of 1 or of the range", "X"),
+    option.repetitions(200),
+)
+
+
+def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
+    if given["answers"] and (given["share"] or given["mean"]):
+        raise WrongUse("give answers, or shares and means, not both")
+    survey = _survey(given["file"])
+    counts: Any = given["people"] or _people("people", DEFAULT)  # Any: a list
+    if given["answers"]:
+        populations, count = answers.from_csv(survey, given["answers"])
+        counts = given["people"] or [count]
         told: Mapping[str, str] = answers.withheld(populations)
     else:
-        populations = answers.from_options(survey, chosen.share, chosen.mean)
+        populations = answers.from_options(survey, given["share"], given["mean"])
         told = {name: json.dumps(population) for name, population in populations.items()}
     answers.check_shares(populations)
-    counts = option_lists.people(people)
     if min(counts) < (least := LEAST_ASKED * (survey.drawn_from - 1)):
-        raise WrongUse(f"--people: at least {least}, where each is asked one of the questions")
+        raise WrongUse(f"people: at least {least}, where each is asked one of the questions")
     return {
         "survey": survey.name,
         "questions": [json.dumps(question_document(q)) for q in survey.questions],
         "populations": [told[q.name] for q in survey.questions],
         "drawn_from": survey.drawn_from,
-        "true_answers": bool(chosen.answers),
-        "assumed": "" if chosen.answers else answers.assumed(survey, [*chosen.share, *chosen.mean]),
+        "true_answers": bool(given["answers"]),
+        "assumed": ""
+        if given["answers"]
+        else answers.assumed(survey, [*given["share"], *given["mean"]]),
+        **{key: given[key] for key in ("forged", "within", "repetitions")},
         "people": counts,
-        "forged": [_forged(text) for text in chosen.forged.split(",")],
-        "within": chosen.within,
-        "repetitions": option_lists.whole(chosen.repetitions, 2, 10**6, "--repetitions"),
     }
 
 
@@ -180,24 +205,10 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _survey(path: Path) -> Survey:
-    return parse_authored(_readable(path).read_text("utf-8"))
-
-
-def _readable(path: Path) -> Path:
-    if not path.is_file():
-        raise WrongUse(f"there is no file {path}")
-    return path
-
-
-def _forged(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise WrongUse(f"--forged: shares from 0 to less than 1, got {text!r}")
-    return share
+def _survey(path: Path | None) -> Survey:
+    return parse_authored(
+        template(datetime.now(UTC).date()) if path is None else path.read_text("utf-8")
+    )
 
 
 def _few(rows: Sequence[Row]) -> list[Row]:
@@ -290,8 +301,8 @@ def _attack_table(rows: Sequence[Row]) -> Table:
 STUDY = Study(
     name="survey",
     question="What will this survey be able to say, and what does its privacy cost?",
-    arguments=arguments,
-    options=options,
+    options=OPTIONS,
+    check=check,
     cells=cells,
     run=run,
     report=report,

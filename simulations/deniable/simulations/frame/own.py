@@ -1,0 +1,78 @@
+"""The mechanisms of a study: ours by name, and own ones, a class or `package.module:Class`.
+
+An own mechanism is a NumberTable or a SupportDesign, which need not be installed: the module that
+it stands in can be imported, here and in every process of a pool.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from deniable.server.surveys.authored import best_table
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import mechanisms, support_design
+from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.simulations.frame import option
+
+SHAPES = (NumberTable, SupportDesign)
+
+
+def option_for(kind: str, names: str = "") -> option.Option:
+    """`names` are the mechanisms where nothing is said; all of this kind if they are none."""
+
+    def read(name: str, given: Any) -> str:  # Any: a class, or its name
+        if isinstance(given, type):
+            given = f"{given.__module__}:{given.__qualname__}"
+        find(kind, str(given), name)
+        return str(given)
+
+    words = "mechanisms, own ones as package.module:Class"
+    default = names or ",".join(mechanisms(kind))
+    return option.Option("mechanisms", default, option.several(read), words)
+
+
+def find(kind: str, text: str, name: str = "mechanisms") -> type[Shape]:
+    """The mechanism of this text; WrongUse, under this name, where there is none."""
+    if text in mechanisms(kind):
+        return mechanisms(kind)[text]
+    module, _, path = text.partition(":")
+    if not path:
+        known = ", ".join(mechanisms(kind))
+        raise WrongUse(
+            f"{name}: {text!r} is none of {known}; an own mechanism is package.module:Class"
+        )
+    try:
+        found: Any = import_module(module)  # Any: whatever stands there
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise WrongUse(f"{name}: there is no {text}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, SHAPES) and found.kind == kind):
+        raise WrongUse(f"{name}: {text} is no mechanism for a question of the kind {kind}")
+    return found
+
+
+def label(kind: str, text: str) -> str:
+    return find(kind, text).label
+
+
+def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
+    """On the grid where it errs least."""
+    if text in mechanisms("number"):
+        return best_table(epsilon, name=text)
+    mechanism = find("number", text)
+    made = mechanism(epsilon, mechanism.best_size(epsilon))
+    assert isinstance(made, NumberTable)
+    return made
+
+
+def choice_mechanism(text: str, epsilon: Epsilon, options: int) -> SupportDesign:
+    if text in mechanisms("choice"):
+        return support_design("choice", epsilon, options, text)
+    made = find("choice", text)(epsilon, options)
+    assert isinstance(made, SupportDesign)
+    return made

@@ -1,0 +1,28 @@
+"""Mechanisms of one's own: a table that stands for its rows, and a design of options."""
+
+from fractions import Fraction
+from functools import cached_property
+
+from deniable.shared.privacy.mechanisms import SubsetSelection
+from deniable.shared.privacy.shapes.gathered_table import GatheredTable
+from deniable.shared.privacy.thresholds import ONE, lie_units
+
+
+class HalfBit(GatheredTable):
+    """One bit that always leaves half of its ε unused."""
+
+    name, label, sizes, proved_sizes = "half-bit", "half a bit", range(1, 2), (1,)
+    inside = ()
+
+    def __init__(self, epsilon, steps=1):  # type: ignore[no-untyped-def]
+        super().__init__(epsilon, steps)
+        self.ends = (ONE // 2 - (ONE // 2 - lie_units(epsilon, 2)) // 2,)
+
+    @cached_property
+    def values(self) -> tuple[Fraction, ...]:
+        excess = Fraction(self.ends[0], ONE - 2 * self.ends[0])
+        return -excess, 1 + excess
+
+
+class Sets(SubsetSelection):
+    name, label = "sets", "own sets"

@@ -1,0 +1,150 @@
+"""Studies in Python: the same rows as by the command; own studies and own mechanisms, anywhere."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.cli.command import main
+from deniable.shared.errors import WrongUse
+from deniable.simulations import Study, simulate
+from deniable.simulations.frame.output import csv_bytes
+from deniable.simulations.frame.registry import SUMMARIES, load
+from tests.simulations.own_mechanism import HalfBit, Sets
+from tests.simulations.own_study import STUDY
+
+FEW: dict[str, Any] = {"epsilon": ["0.5", 1], "people": [1e4, 1e6], "repetitions": 50}
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_command_reads_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--epsilon", "0.5,1", "--people", "1e4,1000000", "--repetitions", "50", "--seed", "1"]
+    assert main(["simulate", "mean", *words, "--mechanisms", "ternary,split-sign", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = simulate("mean", **FEW, mechanisms=["ternary", "split-sign"], seed=1)
+    assert printed["cells"] == list(found.rows)
+    assert printed["options"] == json.loads(json.dumps(found.options))
+    assert found.rows != simulate("mean", **FEW, mechanisms="ternary,split-sign", seed=2).rows
+
+
+def test_the_readme_s_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "simulations" / "README.md").read_text("utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(snippet, names)  # our own words
+    assert names["page"].is_file()
+    assert names["figure"].axes
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_every_study_has_its_defaults_read_by_its_own_readers(name: str) -> None:
+    study = load(name)
+    assert study.name == name
+    assert study.question.endswith("?")
+    assert len({option.name for option in study.options}) == len(study.options)
+    assert not {"on", "out", "seed", "study"} & {option.name for option in study.options}
+
+
+def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> None:
+    found = simulate("bit", **FEW, share=0.5)
+    assert "randomize" in repr(found)
+    assert found.findings[0] in repr(found)
+    frame = found.frame()
+    assert len(frame) == len(found.rows)
+    assert found.figure().axes
+    assert found.figure("price").axes[0].get_ylabel() == "price / people"
+    with pytest.raises(WrongUse, match="there are error, price"):
+        found.figure("prices")
+    page = found.write(tmp_path / "out").read_text("utf-8")
+    assert found.findings[0] in page
+    assert "simulate(&#x27;bit&#x27;, epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
+    assert found._repr_html_().count("<svg ") == 2
+
+
+def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
+    code = (
+        "import sys; from deniable.simulations import simulate;"
+        "print(simulate('bit', epsilon=1, people=100, repetitions=9).findings[0]);"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_wrong_option_is_named_with_those_there_are() -> None:
+    for wrong, words in (
+        ({"user": 3}, "no option user; there are epsilon, people"),
+        ({"epsilon": "x"}, "epsilon: "),
+        ({"people": [1.5]}, "people: a whole number"),
+        ({"mechanisms": "tenary"}, "'tenary' is none of .*ternary"),
+        ({"mechanisms": "tests.nowhere:X"}, "there is no tests.nowhere:X"),
+        ({"mechanisms": Sets}, "no mechanism for a question of the kind number"),
+        ({"population": [0.5, 7]}, "numbers from 0 to 1"),
+        ({"population": "lo"}, "population is one of low"),
+        ({"seed": -1}, "seed"),
+    ):
+        with pytest.raises(WrongUse, match=words):
+            simulate("mean", **wrong)
+    with pytest.raises(WrongUse, match="no study 'means'; there are minimax"):
+        simulate("means")
+
+
+def test_numbers_of_one_s_own_are_a_population_that_is_not_written(tmp_path: Path) -> None:
+    held = [0.125, 0.125, 0.5, 0.875]
+    found = simulate("mean", epsilon=4, people=1000, repetitions=100, mechanisms="ternary",
+                     population=held, out=tmp_path)  # fmt: skip
+    rows: Any = found.rows
+    for row in rows:
+        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["measured_error"]
+    for path in tmp_path.iterdir():
+        assert b"0.125" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("where", ["local", "pool", "dask"])
+def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
+    assert isinstance(STUDY, Study)
+    own = simulate(STUDY, on=where, people=[100, 1e4])
+    assert csv_bytes(own.rows) == csv_bytes(simulate(STUDY, people=[100, 1e4]).rows)
+    assert "26.9% of the people lie" in own.findings[0]
+    assert own.figure("liars").axes
+    if where != "local":
+        few = {**FEW, "epsilon": 2, "people": 1e4, "on": where}
+        (row, _) = simulate("mean", **few, mechanisms=HalfBit).rows
+        assert row["mechanism"] == "tests.simulations.own_mechanism:HalfBit"
+
+
+def test_own_mechanisms_stand_beside_ours() -> None:
+    found = simulate("mean", **FEW, mechanisms=["one-bit-mean", HalfBit])
+    ours, half = (pick(found.rows, m) for m in ("one-bit-mean", f"{HalfBit.__module__}:HalfBit"))
+    assert half["exact"] > ours["exact"]
+    assert abs(half["measured"] - half["exact"]) <= 6.5 * half["measured_error"]
+    assert "half a bit" in repr(found)
+    shares = simulate("histogram", **FEW, options=16, mechanisms=["subset-selection", Sets]).rows
+    names = ("subset-selection", f"{Sets.__module__}:Sets")
+    assert pick(shares, names[0])["exact"] == pick(shares, names[1])["exact"]
+
+
+def pick(rows: object, mechanism: str) -> Mapping[str, float]:
+    return next(r for r in rows if r["mechanism"] == mechanism)  # type: ignore[attr-defined]
+
+
+def test_an_installed_study_is_found_by_its_name(tmp_path: Path) -> None:
+    """As a package of one's own has it: an entry point in the group `deniable.studies`."""
+    about = tmp_path / "liars-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: liars\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[deniable.studies]\nliars = tests.simulations.own_study:STUDY\n"
+    )
+    words = ["simulate", "liars", "--epsilon", "1", "--on", "pool", "--json"]
+    made = subprocess.run(
+        [sys.executable, "-m", "deniable", *words],
+        check=True, capture_output=True, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}, text=True,
+    )  # fmt: skip
+    rows = json.loads(made.stdout)["rows"]
+    assert [row["people"] for row in rows] == [1000, 1000000]
