@@ -184,6 +184,39 @@ def test_what_verbs_publish_and_close_is_served(
     eventually(lambda: states() == ["closed"], "closed")
 
 
+def test_results_are_had_from_another_machine(
+    server: Server, served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same words as from the store; a token goes nowhere without encryption."""
+    file = tmp_path / "remote.toml"
+    run("survey", "new", file)
+    file.write_text(file.read_text("utf-8").replace("app-health", "remote"), "utf-8")
+    run("survey", "publish", file, "--data", served)
+    token = json.loads(
+        run("token", "create", "--role", "analyst", "--data", served, "--json").stdout
+    )["token"]
+    eventually(lambda: get(server, "/v1/surveys/remote/results", token)[0] == 200)
+    asked = ["results", "remote", "--server", server.url]
+    monkeypatch.delenv("DENIABLE_TOKEN", raising=False)
+    assert "set DENIABLE_TOKEN" in run(*asked).stderr
+    monkeypatch.setenv("DENIABLE_TOKEN", token)
+    here = run("results", "remote", "--data", served)
+    assert (here.returncode, run(*asked).stdout) == (0, here.stdout)
+    as_json = run(*asked, "--json").stdout
+    assert json.loads(as_json) == json.loads(
+        run("results", "remote", "--data", served, "--json").stdout
+    )
+    for more, code, says in (
+        (["--token", "wrong"], 3, "says: "),
+        (["--round", "7"], 3, "says: "),
+        (["--server", "http://example.org"], 2, "https"),
+        (["--server", "http://127.0.0.1:1"], 3, "no answer"),
+    ):
+        done = run(*asked, *more)
+        assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+        assert token not in done.stderr
+
+
 def test_a_backup_is_taken_while_it_serves(server: Server, served: Path, tmp_path: Path) -> None:
     copy, other = tmp_path / "copy.sqlite3", tmp_path / "restored"
     done = run("backup", "--data", served, "--to", copy, "--json")

@@ -217,3 +217,56 @@ def test_a_backup_is_whole_and_is_restored_only_into_an_empty_folder(
     with closing(sqlite3.connect(copy)) as connection, connection:
         connection.execute("UPDATE about SET value = '99'")
     assert "schema version 99" in refused(2, "restore", copy, "--data", tmp_path / "third")
+
+
+def test_a_script_gets_the_token_alone(file: Path, data: Path) -> None:
+    run("survey", "publish", file, "--data", data)
+    done = run("token", "create", "--role", "app", "--data", data)
+    assert re.fullmatch(r"\S+\n", done.stdout)
+    assert "not shown again" in done.stderr
+
+
+def test_the_store_is_found_in_the_environment(
+    file: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DENIABLE_DATA", str(data))
+    assert run("survey", "publish", file).returncode == 0
+    assert "app-health" in run("survey", "list").stdout
+    assert data.is_dir()
+    other = data.with_name("other")
+    assert f"{other} holds no data" in refused(2, "survey", "list", "--data", other)
+    monkeypatch.setenv("DENIABLE_DATA", "postgresql://u:secret@127.0.0.1:1/d")
+    assert "secret" not in (said := refused(2, "survey", "list"))
+    assert "127.0.0.1" in said
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8000", "postgresql://u:secret@h/d"])
+def test_an_address_is_no_folder(
+    file: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(["survey", "publish", str(file), "--data", address])
+    error = capsys.readouterr().err
+    assert "see --store" in error
+    assert "secret" not in error
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -> None:
+    """A second close used to take the older one."""
+    first = asked_json("survey", "publish", file, "--data", data)["id"]
+    file.write_text(file.read_text("utf-8").replace("How is", "And how is"), "utf-8")
+    second = asked_json("survey", "publish", file, "--data", data)["id"]
+    said = refused(3, "survey", "close", "app-health", "--data", data)
+    assert str(first)[:12] in said
+    assert str(second)[:12] in said
+    assert asked_json("survey", "close", first, "--data", data)["id"] == first
+    assert asked_json("survey", "close", "app-health", "--data", data)["id"] == second
+    assert "no surveys that can be closed" in refused(
+        3, "survey", "close", "app-health", "--data", data
+    )
+    assert "was closed before" in run("survey", "close", str(first), "--data", data).stdout
+    again = run("survey", "publish", file, "--data", data)
+    assert "was closed, and stays closed" in again.stdout

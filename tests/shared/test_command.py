@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 from fractions import Fraction
@@ -25,7 +26,7 @@ def verb_that_raises(error: BaseException) -> Verb:
     def run(_: argparse.Namespace) -> int:
         raise error
 
-    return Verb("try", "for this test", lambda _: None, run)
+    return Verb("try", "for this test", lambda _: None, run, example="deniable try")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def verb_that_raises(error: BaseException) -> Verb:
         (WrongUse("no such file"), 2, "deniable try: no such file\n"),
         (Refused("the server said no"), 3, "deniable try: the server said no\n"),
         (DeniableError("other"), 2, "deniable try: other\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "\ndeniable try: interrupted\n"),
     ],
 )
 def test_errors_are_one_line_and_an_exit_code(
@@ -79,6 +80,46 @@ def test_the_namespace_is_a_command_too() -> None:
     assert (ran.stdout, ran.stderr) == (deniable("--version").stdout, "")
     command = [sys.executable, "-m", "deniable", "no-such-verb"]
     assert subprocess.run(command, capture_output=True).returncode == 2
+
+
+def test_every_verb_has_an_example_that_the_command_reads() -> None:
+    parser = command.make_parser(command.find_verbs())
+    for name, verb in command.find_verbs().items():
+        for each in (verb, *verb.also):
+            words = shlex.split(each.example.removeprefix("source <(").removesuffix(")"))
+            assert words[:2] == ["deniable", name]
+            assert parser.parse_args(words[1:]).verb == name
+    shown = deniable("help", "keys").stdout
+    assert shown == deniable("keys", "--help").stdout
+    assert "for example:\n  deniable keys new signing-key.pem" in shown
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [("sruvey", "did you mean survey;"), ("result", "did you mean results;"), ("qqqq", "no verb")],
+)
+def test_a_mistyped_verb_is_answered_with_the_nearest(wrong: str, says: str) -> None:
+    done = deniable(wrong, "list")
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_shell_completes_verbs_actions_and_options() -> None:
+    """In a real bash, which reads what `completion` prints."""
+
+    def completed(*words: str) -> set[str]:
+        typed = " ".join(f"'{word}'" for word in words)
+        asks = (
+            f"source <('{DENIABLE}' completion bash); COMP_WORDS=({typed}); "
+            f"COMP_CWORD={len(words) - 1}; _deniable; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        )
+        ran = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, check=True)
+        return set(ran.stdout.split())
+
+    assert completed("deniable", "s") == {"sent", "serve", "simulate", "survey"}
+    assert completed("deniable", "survey", "c") == {"check", "close"}
+    assert "--replace" in completed("deniable", "survey", "publish", "x.toml", "--")
+    assert completed("deniable", "survey", "close", "--d") == {"--data"}
 
 
 def test_help_loads_no_heavy_library() -> None:

@@ -8,5 +8,11 @@ from deniable.simulations.plan.verb import PLAN
 VERBS: tuple[Verb, ...] = (
     DEMO,
     PLAN,
-    Verb("simulate", "what privacy costs, before anyone is asked", add_arguments, simulate),
+    Verb(
+        "simulate",
+        "what privacy costs, before anyone is asked",
+        add_arguments,
+        simulate,
+        example="deniable simulate bit --out bit",
+    ),
 )

@@ -172,4 +172,10 @@ def _print(outcome: Outcome, waiting: int, as_json: bool) -> None:
         print(f"reports that still wait to be sent: {waiting}; the next call tries again")
 
 
-ANSWER = Verb("answer", "answer a survey from a shell, once in each round", arguments, run)
+ANSWER = Verb(
+    "answer",
+    "answer a survey from a shell, once in each round",
+    arguments,
+    run,
+    example="deniable answer app-health crashed=no --server https://surveys.example --key KEY",
+)

@@ -42,4 +42,10 @@ def _findings(chosen: Namespace) -> Iterator[Finding]:
         yield from look_at_folder(chosen.state, chosen.max_epsilon)
 
 
-DOCTOR = Verb("doctor", "say what stands between a device and a server", arguments, run)
+DOCTOR = Verb(
+    "doctor",
+    "say what stands between a device and a server",
+    arguments,
+    run,
+    example="deniable doctor --server https://surveys.example --key KEY --state ./device",
+)

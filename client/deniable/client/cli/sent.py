@@ -24,4 +24,10 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
-SENT = Verb("sent", "show what left this device, and what it can tell", arguments, run)
+SENT = Verb(
+    "sent",
+    "show what left this device, and what it can tell",
+    arguments,
+    run,
+    example="deniable sent --state ./device",
+)

@@ -57,6 +57,16 @@ def run_restore(chosen: Namespace) -> int:
 
 
 BACKUP = Verb(
-    "backup", "copy the store to a file, also while serving", backup_arguments, run_backup
+    "backup",
+    "copy the store to a file, also while serving",
+    backup_arguments,
+    run_backup,
+    example="deniable backup --data ./data --to backup.sqlite3",
 )
-RESTORE = Verb("restore", "make a data folder from a backup", restore_arguments, run_restore)
+RESTORE = Verb(
+    "restore",
+    "make a data folder from a backup",
+    restore_arguments,
+    run_restore,
+    example="deniable restore backup.sqlite3 --data ./restored",
+)

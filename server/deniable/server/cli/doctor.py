@@ -145,4 +145,11 @@ def _named(each: Compared) -> str:
     return f"round {each.round} of {each.name}"
 
 
-DOCTOR = Verb("doctor", "check a server's data folder", arguments, run, option="data")
+DOCTOR = Verb(
+    "doctor",
+    "check a server's data folder",
+    arguments,
+    run,
+    option="data",
+    example="deniable doctor --data ./data",
+)

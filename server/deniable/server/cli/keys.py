@@ -34,4 +34,10 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
-KEYS = Verb("keys", "make and show signing keys", arguments, run)
+KEYS = Verb(
+    "keys",
+    "make and show signing keys",
+    arguments,
+    run,
+    example="deniable keys new signing-key.pem",
+)

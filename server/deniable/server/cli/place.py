@@ -1,8 +1,12 @@
-"""`--data DIR` or `--store URL`: which store a command uses, and the same in words."""
+"""`--data DIR` or `--store URL`: which store a command uses, and the same in words.
+
+Where neither is said, the environment's DENIABLE_DATA is taken, a folder or a database.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+import os
+from argparse import ArgumentParser, ArgumentTypeError, _MutuallyExclusiveGroup
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +16,16 @@ if TYPE_CHECKING:
     from deniable.server.store import Database, Place
 
 
-def add_place(parser: ArgumentParser, *, required: bool = True) -> None:
-    """As `data` of what is chosen."""
-    one = parser.add_mutually_exclusive_group(required=required)
-    one.add_argument("--data", type=Path, metavar="DIR", help="the data folder")
+DATA = "DENIABLE_DATA"
+
+
+def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExclusiveGroup:
+    """As `data` of what is chosen. What is not required is not taken from the environment."""
+    usual = os.environ.get(DATA) if required else None
+    one = parser.add_mutually_exclusive_group(required=required and not usual)
+    one.add_argument(
+        "--data", type=_folder, metavar="DIR", help=f"the data folder (else ${DATA})", default=usual
+    )
     one.add_argument(
         "--store",
         type=_database,
@@ -23,6 +33,7 @@ def add_place(parser: ArgumentParser, *, required: bool = True) -> None:
         metavar="URL",
         help="a PostgreSQL database instead: postgresql://USER@HOST/DATABASE",
     )
+    return one
 
 
 def option(place: Place) -> str:
@@ -35,6 +46,14 @@ def folder(place: Place, instead: str) -> Path:
     if not isinstance(place, Path):
         raise WrongUse(instead)
     return place
+
+
+def _folder(text: str) -> Place:
+    if "://" in text:
+        if text == os.environ.get(DATA):
+            return _database(text)
+        raise ArgumentTypeError("a folder is wanted, and this is an address; see --store")
+    return Path(text)
 
 
 def _database(text: str) -> Database:

@@ -1,4 +1,4 @@
-"""`deniable results`: the estimates of a survey, from the store itself."""
+"""`deniable results`: the estimates of a survey, from the store itself or from a server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deniable.server.results import QuestionResult, Results, Round
     from deniable.server.results.display import Figures
 
+TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable
 HEADINGS = ("question", "label", "estimate", "95 % interval", "±", "reports")
 NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
@@ -23,7 +24,10 @@ WIDTH = 90
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("survey", metavar="SURVEY", help="a name, an id or its beginning")
-    add_place(parser)
+    add_place(parser).add_argument("--server", metavar="URL", help="ask a server, over HTTP")
+    parser.add_argument(
+        "--token", help=f"an analyst's, for --server; better in the environment's {TOKEN}"
+    )
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
@@ -31,18 +35,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(chosen: Namespace) -> int:
-    from datetime import UTC, datetime
-
     import msgspec
 
-    from deniable.server.results import csv_text, survey_results
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
+    from deniable.server.results import csv_text
 
-    with open_store(chosen.data) as store:
-        published = Catalogue(store).find(chosen.survey)
-        tallies = store.tallies(published.sequence)
-    results = survey_results(published, tallies, datetime.now(UTC), chosen.round)
+    results = _from_server(chosen) if chosen.server else _from_store(chosen)
     if chosen.json:
         print(msgspec.json.encode(results).decode())
     elif chosen.csv:
@@ -50,6 +47,25 @@ def run(chosen: Namespace) -> int:
     else:
         print("\n".join(lines(results)))
     return 0
+
+
+def _from_store(chosen: Namespace) -> Results:
+    from datetime import UTC, datetime
+
+    from deniable.server.results import survey_results
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
+
+    with open_store(chosen.data) as store:
+        published = Catalogue(store).find(chosen.survey)
+        tallies = store.tallies(published.sequence)
+    return survey_results(published, tallies, datetime.now(UTC), chosen.round)
+
+
+def _from_server(chosen: Namespace) -> Results:
+    from deniable.server.cli.remote import remote_results
+
+    return remote_results(chosen.server, chosen.survey, chosen.round, chosen.token)
 
 
 def lines(results: Results) -> Iterator[str]:
@@ -116,7 +132,13 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(text).rstrip()
 
 
-RESULTS = Verb("results", "show a survey's estimates with their intervals", arguments, run)
+RESULTS = Verb(
+    "results",
+    "show a survey's estimates with their intervals",
+    arguments,
+    run,
+    example="deniable results app-health --data ./data",
+)
 
 
 def _count(reports: int) -> str:

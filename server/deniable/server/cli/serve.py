@@ -113,4 +113,10 @@ def _greeting(place: Place, url: str, token: str | None) -> str:
     )
 
 
-SERVE = Verb("serve", "run the aggregation server", arguments, run)
+SERVE = Verb(
+    "serve",
+    "run the aggregation server",
+    arguments,
+    run,
+    example="deniable serve --data ./data --port 8000",
+)

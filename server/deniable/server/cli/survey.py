@@ -121,6 +121,8 @@ def _publish(chosen: Namespace) -> int:
         return 0
     print("\n".join(describe(survey)))
     _warn(found)
+    if published.closed:
+        print("warning: this survey was closed, and stays closed: change anything in it")
     print(f"published as {published.id}\nsigned by the key {published.key}")
     return 0
 
@@ -201,10 +203,12 @@ def _close(chosen: Namespace) -> int:
     from deniable.server.surveys.catalogue import Catalogue
 
     with open_store(chosen.data) as store:
-        published = Catalogue(store).find(chosen.survey)
+        published = Catalogue(store).to_close(chosen.survey)
         store.close_survey(published.sequence)
     if chosen.json:
         print(json.dumps({"id": published.id, "name": published.name, "state": "closed"}))
+    elif published.closed:
+        print(f"{published.name} ({published.id[:12]}) was closed before")
     else:
         print(f"closed {published.name} ({published.id[:12]}): its reports are refused from now on")
     return 0
@@ -237,4 +241,10 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-SURVEY = Verb("survey", "write, check, publish, list, show and close surveys", arguments, run)
+SURVEY = Verb(
+    "survey",
+    "write, check, publish, list, show and close surveys",
+    arguments,
+    run,
+    example="deniable survey publish app-health.toml --data ./data",
+)

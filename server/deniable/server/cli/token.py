@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -55,7 +56,9 @@ def _create(chosen: Namespace) -> int:
     if chosen.json:
         print(json.dumps(made))
     else:
-        print(f"{token}\nrole {role}, until {expires:%Y-%m-%d}; it is not shown again")
+        print(token)
+        says = f"role {role}, until {expires:%Y-%m-%d}; it is not shown again"
+        print(says, file=sys.stderr)  # so that a script has the token alone
     return 0
 
 
@@ -108,4 +111,10 @@ def _the_one(tokens: Sequence[Token], beginning: str) -> Token:
     return found[0]
 
 
-TOKEN = Verb("token", "make, list and revoke tokens", arguments, run)
+TOKEN = Verb(
+    "token",
+    "make, list and revoke tokens",
+    arguments,
+    run,
+    example="deniable token create --role analyst --data ./data",
+)

@@ -13,7 +13,7 @@ from deniable.server.http.context import asked_for, parts
 from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.results.document import Count, SurveyId
-from deniable.server.surveys.catalogue import SurveyEntry, entry, entry_text
+from deniable.server.surveys.catalogue import SurveyEntry, UnknownSurvey, entry, entry_text
 from deniable.server.surveys.replacing import refusal, replaced
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
 from deniable.shared.survey.document import parse_document
@@ -84,7 +84,12 @@ def publish_survey() -> Response:
 @require("operator")
 def close_survey(identifier: str) -> Response:
     """Closed is closed: the server takes no more reports of it, and nothing opens it again."""
-    return answer(entry(parts().catalogue.close(asked_for(identifier))))
+    catalogue, published = parts().catalogue, asked_for(identifier)
+    try:
+        published = catalogue.to_close(identifier)
+    except UnknownSurvey as error:
+        raise HttpError(409, str(error)) from None
+    return answer(entry(catalogue.close(published)))
 
 
 @blueprint.get("/v1/surveys/<identifier>/counters")

@@ -68,6 +68,18 @@ class Catalogue:
             return begun[0]
         raise UnknownSurvey(f"{_problem(text, len(begun))}; {_known(contents.by_name)}")
 
+    def to_close(self, text: str) -> PublishedSurvey:
+        """The one that is meant for good: a name must have one survey that is not closed."""
+        named = self._fresh().by_name.get(text, ())
+        left = [each for each in named if not each.closed]
+        if len(left) > 1 or (named and not left):
+            which = ", ".join(f"{each.id[:12]} ({each.state})" for each in left or named)
+            raise UnknownSurvey(
+                f"{text} names {len(left) or 'no'} surveys that can be closed; "
+                f"say which by its id: {which}"
+            )
+        return self.find(text)
+
     def get(self, identifier: str) -> PublishedSurvey | None:
         """The survey with exactly this id."""
         return self._fresh().by_id.get(identifier)

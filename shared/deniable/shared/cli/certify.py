@@ -116,6 +116,10 @@ def _print_summary(summary: list[dict[str, object]], pairs: int, holds: bool) ->
     print(f"{pairs} pairs of ε and size proved by integer arithmetic: {conclusion}.")
 
 
-VERBS = (
-    Verb("certify", "prove every mechanism's ε by exact arithmetic", _certify_arguments, _certify),
+CERTIFY = Verb(
+    "certify",
+    "prove every mechanism's ε by exact arithmetic",
+    _certify_arguments,
+    _certify,
+    example="deniable certify --kind bit --epsilon 1 --json",
 )

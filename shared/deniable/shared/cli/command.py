@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -24,14 +24,30 @@ WELL, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has found some
 
 def main(arguments: Sequence[str] | None = None) -> int:
     verbs = find_verbs()
-    parser = _parser(verbs)
-    chosen, more = parser.parse_known_args(arguments)
+    parser = make_parser(verbs)
+    words = _asked(parser, list(sys.argv[1:] if arguments is None else arguments), verbs)
+    chosen, more = parser.parse_known_args(words)
     if more:
         parser.error(_not_known(more))
     if chosen.verb is None:
         parser.print_help()
         return WELL
     return _run(_meant(verbs[chosen.verb], chosen), chosen)
+
+
+def _asked(
+    parser: argparse.ArgumentParser, words: list[str], verbs: Mapping[str, Verb]
+) -> list[str]:
+    """`help VERB` is `VERB --help`; what is no verb is answered with the nearest."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if words and not words[0].startswith("-") and words[0] not in verbs:
+        from difflib import get_close_matches
+
+        near = get_close_matches(words[0], verbs, 1)
+        meant = f"; did you mean {near[0]}" if near else ""
+        parser.error(f"there is no verb {words[0][:40]!r}{meant}; `deniable --help` lists them")
+    return words
 
 
 def find_verbs() -> dict[str, Verb]:
@@ -59,11 +75,11 @@ def _entry_points() -> Iterator[str]:
                         yield line.partition("=")[2].strip()
 
 
-def _parser(verbs: dict[str, Verb]) -> argparse.ArgumentParser:
+def make_parser(verbs: Mapping[str, Verb]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="deniable",
         description="Ask a crowd anything; hold nobody's answer.",
-        epilog="`deniable VERB --help` says more about each.",
+        epilog="`deniable help VERB` says more about each.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
@@ -72,10 +88,16 @@ def _parser(verbs: dict[str, Verb]) -> argparse.ArgumentParser:
         summary = "; ".join(verb.summary for verb in parts)
         conflicts = "resolve" if len(parts) > 1 else "error"  # each part has its --json
         command = commands.add_parser(
-            name, help=summary, description=summary, conflict_handler=conflicts
+            name,
+            help=summary,
+            description=summary,
+            conflict_handler=conflicts,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         for verb in parts:
             verb.arguments(command)
+        examples = "\n".join(["for example:", *(f"  {verb.example}" for verb in parts)])
+        command.epilog = "\n\n".join(filter(None, [command.epilog, examples]))
     return parser
 
 
@@ -110,6 +132,7 @@ def _run(verb: Verb, chosen: argparse.Namespace) -> int:
         sys.stderr.close()
         return WELL
     except KeyboardInterrupt:
+        print(f"\ndeniable {verb.name}: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 

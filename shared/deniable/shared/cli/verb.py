@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 
 @dataclass(frozen=True)
@@ -15,5 +15,7 @@ class Verb:
     summary: str
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+    _: KW_ONLY
+    example: str  # as it is written in a shell
     option: str | None = None  # where several parts bring a verb of this name, this one is meant by
     also: tuple[Verb, ...] = ()  # those of the other parts

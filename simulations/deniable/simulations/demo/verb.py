@@ -38,4 +38,10 @@ def _run(arguments: Namespace) -> int:
     )
 
 
-DEMO = Verb("demo", "server, survey and a simulated crowd: truth beside estimate", _arguments, _run)
+DEMO = Verb(
+    "demo",
+    "server, survey and a simulated crowd: truth beside estimate",
+    _arguments,
+    _run,
+    example="deniable demo --people 20000",
+)

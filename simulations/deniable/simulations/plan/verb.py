@@ -100,4 +100,10 @@ def _error(found: dict[str, Any]) -> float:
     return float(width) * math.sqrt(people / enough)
 
 
-PLAN = Verb("plan", "what error to expect, and how many people it takes", _arguments, _run)
+PLAN = Verb(
+    "plan",
+    "what error to expect, and how many people it takes",
+    _arguments,
+    _run,
+    example="deniable plan --kind bit --epsilon 1 --people 20000",
+)

@@ -1,0 +1,7 @@
+"""The verbs that belong to no part alone."""
+
+from deniable.shared.cli.certify import CERTIFY
+from deniable.shared.cli.completion import COMPLETION
+from deniable.shared.cli.verb import Verb
+
+VERBS: tuple[Verb, ...] = (CERTIFY, COMPLETION)
