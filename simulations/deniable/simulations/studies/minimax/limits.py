@@ -1,59 +1,134 @@
 """Lower bounds: what no estimator at all can beat on P_k, in explicit numbers.
 
+X is ±u^(-1/k) with probability u, else 0: E|X|^k = 1, and its mean is u^(1 - 1/k) times that of the
+sign. With r = 2 - 2 / k, for any u, and all bounds for any n, ε and k:
+
 Without privacy   (1)  1 / (1 + √n)^2, the minimax risk of the mean of n answers of +1 or -1 [1].
-Locally, for every ε, also when later people may be asked in the light of earlier reports:
-   (2)  two points: X = 0, or X = u^(-1/k) with probability u. A report tells them apart by at most
-        chi^2 = u^2 / V, V = e^ε / (e^ε - 1)^2, hence, with r = 2 (k - 1) / k and for any u,
-            risk >= u^r (1 - √(n / 2 · ln(1 + u^2 / V))) / 8
-   (3)  van Trees' inequality on +1 and -1 with means within h of 0 and a cosine prior:
-            risk >= 1 / (n t^2 / (1 - h t) + π^2 / h^2),    t = tanh(ε / 2), for any h
+Locally, also when later people are asked in the light of earlier reports
+   (2)  a report of X is a function of Y, which is 0 with probability 1 - η, and else the sign by
+        randomized response at ℓ:   w = 1 + u (e^ε - 1),  ℓ = ln w,  η = (1 + w) / (1 + e^ε).
+        Two means, all signs + or all -, at equal odds:
+            risk >= u^r ∫ g(ω)^n / cosh(π ω / 2) dω over ω > 0,
+            g = 1 - ((√w - 1)^2 + 4 √w sin^2(ω ℓ / 4)) / (1 + e^ε)
+   (3)  van Trees' inequality with Y's information and a cosine prior within h of 0, τ = tanh(ℓ/2):
+            risk >= u^r / (n η τ^2 / (1 - τ^2 h^2) + π^2 / h^2) for any h
 Centrally
-   (4)  the same two points, coupled: they differ in each person with probability u, so that
-            risk >= u^r (1 - u (1 - e^-ε))^n / 8 for any u; best at u = r / ((r + n)(1 - e^-ε))
-and (1) holds everywhere. The largest is taken.
+   (4)  tell the curator who is not 0: all + and all - are N replacements apart, N binomial:
+            risk >= 4 u^r Σ_N P(N) R_N,  t_j = 1 / (1 + e^((N - 2j) ε)),
+            R_N = t_0^2 + Σ_{j<N} e^(-jε) (t_(j+1)^2 - t_j^2) / (1 + e^ε)
+        is the least Bayes risk of telling 0 from 1 behind a chain of N replacements.
+and (1) holds everywhere. The largest is taken, over a grid of u and h: each of them is a bound.
+
+(2): the posterior odds are e^(S ℓ) for the sum S of n erased signs, and the Bayes risk is the sum
+of √(f+ f-)(S) / cosh(S ℓ / 2), in which √(f+ f-) is a symmetric walk's law times a constant to the
+power n; 1 / cosh y is the integral of cos(ω y) / cosh(π ω / 2).
+(4): the trade-off between the two errors of any ε-DP test of inputs N replacements apart is above a
+piecewise linear function with the knots (e^(-jε), e^(-(N-1-j)ε)) / (1 + e^ε) [2].
 
 [1] Hodges, Lehmann 1950, "Some problems in minimax point estimation", Annals of Mathematical
     Statistics 21(2): the constant-risk estimate of a binomial probability.
-(2) and (3) follow Duchi, Jordan, Wainwright 2018, (4) Barber, Duchi 2014, with constants kept.
+[2] Dong, Roth, Su 2022, "Gaussian differential privacy", JRSS B 84(1), section 2.5.
+The rates follow Duchi, Jordan, Wainwright 2018, and Barber, Duchi 2014.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-FINENESS = 20_001  # of the search over u or h: any value gives a valid bound
+Array = NDArray[np.float64]
+
+FINENESS = 240  # of the search over u and h: any value gives a valid bound
+PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω: beyond, 1 / cosh is below 1e-16
+NODES = 32  # in each of them
+MOST_CHAIN = 2_000  # replacements: what lies beyond only adds to the bound
 
 
-def lower_bound(model: str, moments: float, epsilon: float, users: int) -> float:
-    bounds = [1 / (1 + math.sqrt(users)) ** 2]
+@cache
+def lower_bound(model: str, moments: float, epsilon: float, people: int) -> float:
+    bounds = [1 / (1 + math.sqrt(people)) ** 2]
     if model == "local":
-        bounds += [two_points_locally(moments, epsilon, users), signs_locally(epsilon, users)]
+        bounds += [signs_locally(moments, epsilon, people), trees_locally(moments, epsilon, people)]
     elif model == "central":
-        bounds.append(two_points_centrally(moments, epsilon, users))
+        bounds.append(chains_centrally(moments, epsilon, people))
     return max(bounds)
 
 
-def two_points_locally(moments: float, epsilon: float, users: int) -> float:
-    inverse_v = (2 * math.sinh(epsilon / 2)) ** 2
-    u = np.geomspace(1e-9, 1, FINENESS)
-    apart = 1 - np.sqrt(users / 2 * np.log1p(u**2 * inverse_v))
-    return float(np.max(u ** _exponent(moments) * apart / 8))
+def signs_locally(moments: float, epsilon: float, people: int) -> float:
+    """(2)"""
+    u = _shares(epsilon, people)
+    return float(np.max(u[:, 0] ** _exponent(moments) * sign_risks(u, epsilon, people)))
 
 
-def signs_locally(epsilon: float, users: int) -> float:
-    t = math.tanh(epsilon / 2)
-    h = np.geomspace(1e-6, 1, FINENESS)
-    return float(np.max(1 / (users * t**2 / (1 - h * t) + (np.pi / h) ** 2)))
+def sign_risks(u: Array, epsilon: float, people: int) -> Array:
+    """Of the sign's mean, all + or all - at equal odds, for each u in a column."""
+    root, loss, _ = _erased(u, epsilon)
+    omega, weights = _frequencies()
+    away = (root - 1) ** 2 + 4 * root * np.sin(omega * loss / 4) ** 2
+    g = 1 - away / (1 + math.exp(epsilon))
+    power = np.exp(people * np.log(np.maximum(np.abs(g), 1e-300)))
+    if people % 2:
+        power = np.copysign(power, g)
+    return np.asarray(power @ weights)
 
 
-def two_points_centrally(moments: float, epsilon: float, users: int) -> float:
-    r, differ = _exponent(moments), -math.expm1(-epsilon)
-    u = min(1.0, r / ((r + users) * differ))
-    if u * differ >= 1:
-        return 0.0
-    return math.exp(r * math.log(u) + users * math.log1p(-u * differ)) / 8
+def trees_locally(moments: float, epsilon: float, people: int) -> float:
+    """(3)"""
+    u = _shares(epsilon, people)
+    _, loss, erased = _erased(u, epsilon)
+    tau, h = np.tanh(loss / 2), np.geomspace(1e-6, 1, FINENESS)
+    information = people * erased * tau**2 / (1 - (tau * h) ** 2)
+    return float(np.max(u ** _exponent(moments) / (information + (np.pi / h) ** 2)))
+
+
+def chains_centrally(moments: float, epsilon: float, people: int) -> float:
+    """(4)"""
+    from scipy.stats import binom
+
+    u = np.minimum(1.0, np.geomspace(0.02, 30, FINENESS) / (people * epsilon))[:, None]
+    risks = chain_risks(epsilon)
+    chances = binom.pmf(np.arange(len(risks)), people, u)
+    return float(np.max(4 * u[:, 0] ** _exponent(moments) * (chances @ risks)))
+
+
+@cache
+def chain_risks(epsilon: float) -> Array:
+    """R_N for N from 0, as far as it matters."""
+    from scipy.special import expit
+
+    most = min(MOST_CHAIN, math.ceil(60 / epsilon))
+    risks = []
+    for n in range(most + 1):
+        squares = expit((2 * np.arange(n + 1) - n) * epsilon) ** 2
+        weights = np.exp(-epsilon * np.arange(n)) / (1 + math.exp(epsilon))
+        risks.append(squares[0] + weights @ np.diff(squares))
+    return np.array(risks)
+
+
+def _shares(epsilon: float, people: int) -> Array:
+    """A column of u: bounds are largest where n u^2 J is about 1."""
+    information = math.expm1(epsilon) ** 2 / (2 * (math.exp(epsilon) + 1))
+    scale = 1 / math.sqrt(people * information)
+    return np.append(np.minimum(1.0, np.geomspace(0.02, 50, FINENESS) * scale), 1.0)[:, None]
+
+
+def _erased(u: Array, epsilon: float) -> tuple[Array, Array, Array]:
+    """√w, ℓ and η."""
+    w = 1 + u * math.expm1(epsilon)
+    return np.sqrt(w), np.log(w), (1 + w) / (1 + math.exp(epsilon))
+
+
+@cache
+def _frequencies() -> tuple[Array, Array]:
+    """ω and the weights of a Gauss-Legendre rule in each panel, with 1 / cosh(π ω / 2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    starts, ends = np.array(PANELS[:-1])[:, None], np.array(PANELS[1:])[:, None]
+    omega = ((starts + ends) / 2 + (ends - starts) / 2 * nodes).ravel()
+    scaled = ((ends - starts) / 2 * weights).ravel()
+    return omega, scaled / np.cosh(np.pi * omega / 2)
 
 
 def _exponent(moments: float) -> float:

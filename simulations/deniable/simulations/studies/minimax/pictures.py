@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deniable.simulations.frame.figures import FAINT, LOOKS, new_figure
+from deniable.simulations.frame.figures import LOOKS, new_figure
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.minimax.estimators import MODELS
 from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
@@ -97,9 +97,9 @@ def _draw_series(axes: matplotlib.axes.Axes, rows: Sequence[Row], estimator: str
 
 
 def _draw_limits(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
-    """Of either private model; that of the curator all but touches the risk without privacy."""
-    style: dict[str, Any] = {"color": FAINT, "lw": 1.2, "ls": (0, (1, 1.5))}  # Any: matplotlib's
-    for estimator, label in (("one-bit", "no estimator is below"), ("laplace", None)):
+    """Each in the colour of its model."""
+    for estimator, label in (("one-bit", "no local one is below"), ("laplace", "no trusted one")):
+        style: dict[str, Any] = {"color": LOOK_OF[estimator].color, "lw": 1.2, "ls": (0, (1, 1.5))}
         part = [row for row in rows if row["estimator"] == estimator]
         users, limits = ([number(r, key) for r in part] for key in ("people", "lower_bound"))
         axes.plot(users, limits, label=label, **style)

@@ -25,9 +25,10 @@ METHOD = (
     nothing is approximated. Counts are drawn in strata, which makes the Monte-Carlo error far
     smaller than the repetitions suggest; the error comes from the spread of 100 independent groups
     of strata.""",
-    """The bound is a formula that the risk under no distribution exceeds; the lower bound is one
-    that no estimator at this ε beats (Le Cam's two points, van Trees' inequality). Where the bound
-    would exceed 1, answering 0 risks less: the clip is 0 and the risk 1.""",
+    """The bound is a formula that the risk under no distribution exceeds. The lower bound is one
+    that no estimator at this ε beats: two priors behind erased randomized response or behind a
+    chain of replacements, and van Trees' inequality. Where the bound would exceed 1, answering 0
+    risks less: the clip is 0 and the risk 1.""",
     """A slope is fitted from where the bound falls within 0.02 of its limit, or else over the three
     largest sizes. Its error adds up all Monte-Carlo errors, not in squares, and what the exact risk
     is still away from the limit there.""",
@@ -101,6 +102,22 @@ def _worth_sentence(rows: Sequence[Row]) -> str:
 
 
 def _slope_sentence(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
+    return f"{_nearest_sentence(rows)} {_checks(rows, fitted)}"
+
+
+def _nearest_sentence(rows: Sequence[Row]) -> str:
+    """How near the best local estimator comes to the limit, as _worth_sentence has it."""
+    users, moments = max(number(r, "people") for r in rows), min(number(r, "moments") for r in rows)
+    here = _at(rows, middle_epsilon(rows), moments, users)
+    above = min(
+        number(r, "risk_exact") / number(r, "lower_bound") - 1
+        for r in here
+        if r["model"] == "local"
+    )
+    return f"That is within {100 * above:.0f} % of the best that any local protocol can do."
+
+
+def _checks(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
     agree = sum(abs(s.fitted - s.theory) <= 3 * s.error for s in fitted)
     above = sum(number(row, "lower_bound") <= number(row, "risk_measured") for row in rows)
     gain, best = _largest_gain(rows)
