@@ -19,6 +19,7 @@ SUMMARIES = {
     "histogram": "a choice among options: local mechanisms against noisy bins",
     "median": "a median: local search against the exponential mechanism",
     "survey": "your own survey and population: intervals, people needed, attacks",
+    "attack": "what attackers learn of one person, from counts and from reports",
     "compose": "many rounds: ε in all, by every way of counting it",
     "repeat": "many rounds: what fresh, latched and two-stage noise give away",
 }

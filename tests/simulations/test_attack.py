@@ -1,0 +1,63 @@
+"""Attacks: they succeed on counts, also with some noise, and fail on reports of a real client."""
+
+import math
+
+import numpy as np
+import pytest
+
+from deniable.client.testing.client import FakeClient
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.simulations import simulate
+from deniable.simulations.studies.attack import decode, family_variation
+from tests.survey_texts import bit, survey_text
+
+
+def test_exact_and_lightly_noised_counts_give_everybody_away() -> None:
+    """Stated for 60 people and errors of 0, 2, 4 and 8, from few runs: 100, 97.5, 86 and 65 %."""
+    rows = simulate("attack", epsilon=1, off="0,2,8", repetitions=8).rows
+    found = [row for row in rows if (row["attack"], row["model"]) == ("reconstruct", "none")]
+    assert found[0]["right"] == 1.0
+    for row, stated in zip(found[1:], (0.975, 0.65), strict=True):
+        assert float(str(row["measured"])) == pytest.approx(stated, abs=0.12)
+
+
+def test_reports_are_guessed_as_often_as_their_table_says() -> None:
+    rows = simulate("attack", epsilon="0.5,2", off=0, people=200, repetitions=12).rows
+    for row in rows:
+        if (row["attack"], row["model"]) == ("reconstruct", "local"):
+            epsilon = float(str(row["epsilon"]))
+            assert row["exact"] == pytest.approx(math.exp(epsilon) / (1 + math.exp(epsilon)))
+            assert abs(float(str(row["measured"])) - float(str(row["exact"]))) <= 6.5 * float(
+                str(row["error"])
+            )
+
+
+@pytest.mark.parametrize(("epsilon", "family", "stated"), [("1", 1, 0.46212), ("1", 10, 0.870)])
+def test_a_family_s_total_variation_is_the_sum_of_two_binomials(
+    epsilon: str, family: int, stated: float
+) -> None:
+    found = family_variation(Epsilon(epsilon), family)
+    assert found == pytest.approx(stated, abs=5e-4)
+    assert found <= math.tanh(family * float(epsilon) / 2) + 1e-12
+
+
+def test_reports_of_a_real_client_cannot_be_reconstructed() -> None:
+    """96 whole clients, and an attacker who asks their reports for anything: 384 counts of them
+    give the reports back, and no more. With 96 people at ε 1, more than 92 right guesses, or fewer
+    than 42, have probability below 1e-9."""
+    survey = survey_text(bit()).encode()
+    generator = np.random.default_rng(5)
+    answers = generator.integers(0, 2, 96).astype(bool)
+    reports = []
+    for answer in answers:
+        with FakeClient(survey) as client:
+            client.consent(True)
+            assert client.answer("app-health", crashed=bool(answer)).status == "queued"
+            client.flush()
+            (sent,) = client.server.sent
+            reports.append(sent.symbols["crashed"])
+    subsets = generator.integers(0, 2, (4 * 96, 96)).astype(float)
+    found = decode(subsets, subsets @ np.array(reports))
+    assert (found == np.array(reports)).all()
+    assert 42 <= (found == answers).sum() <= 92
+    assert (decode(subsets, subsets @ answers) == answers).all()  # twin: the answers themselves
