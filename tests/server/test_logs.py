@@ -22,6 +22,7 @@ from tests.server.world import World
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
     """What a server with these settings writes."""
     monkeypatch.setattr(sys, "stderr", written := StringIO())
+    monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
     before = {name: logging.getLogger(name).__dict__.copy() for name in ("_granian", "deniable")}
     config = logging_config(as_json=request.param)
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
@@ -62,6 +63,7 @@ def test_the_log_in_json_names_the_problem_document_and_no_more(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", written := StringIO())
+    monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
     app = here.bearer("app")
     asked = here.publish(survey())
     config = logging_config(as_json=True)

@@ -210,8 +210,8 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
     family = comparison.pick(rows, attack="family", epsilon=epsilon)[-1]
     return [
         (
-            f"{COUNTS * options['people']} counts of {options['people']} people, each off by at most "
-            f"{first['parameter']}, give away {_percent(first)} of the answers, and "
+            f"{COUNTS * options['people']} counts of {options['people']} people, each off by at "
+            f"most {first['parameter']}, give away {_percent(first)} of the answers, and "
             f"{_percent(next_)} at {next_['parameter']}; whatever is asked of deniable "
             f"reports at ε {epsilon}, {_percent(guess)} of the guesses are right."
         ),
