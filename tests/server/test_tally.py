@@ -35,6 +35,7 @@ SURVEYS = {
     "more options": survey(choice(FEW + 1, "k-randomized-response")),
     "one full byte": survey(choice(256, "k-randomized-response")),
     "two bytes": survey(choice(257, "k-randomized-response")),
+    "three bytes": survey(choice(65_536, "projective-geometry")),
     "unary, full bytes": survey(choice(16, "unary")),
     "unary, padded": survey(choice(17, "unary")),
     "two of them": survey(BIT + NUMBER),
@@ -105,6 +106,18 @@ def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
         bad = good[:place] + bytes([good[place] | 0x80]) + good[place + 1 :]
         with pytest.raises(InvalidEnvelope, match="languages"):
             tally(asked, bad, 600)
+
+
+def test_a_symbol_of_three_bytes_that_no_device_reports_is_found_among_many() -> None:
+    asked = survey(choice(65_536, "projective-geometry"))
+    limit = asked.questions[0].mechanism.symbols
+    assert 2**16 < limit < 2**24 - 1
+    last = (limit - 1).to_bytes(3, "little")
+    assert tally(asked, last * 3, 3)[-1] == 3
+    for number in (limit, limit + 1, 2**24 - 1):
+        wrong = last + number.to_bytes(3, "little") + last
+        with pytest.raises(InvalidEnvelope, match="symbol out of range"):
+            tally(asked, wrong, 3)
 
 
 def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -> None:

@@ -49,6 +49,7 @@ SIZES = {  # the least and the largest that each mechanism takes, and those at w
     "k-randomized-response": (2, 65_536, (*TO_100, 1_024, 8_192, 65_536)),
     "subset-selection": (2, 8_192, (*TO_100, 1_024, 8_192)),
     "unary": (2, 8_192, (*TO_100, 1_024, 8_192)),
+    "projective-geometry": (2, 65_536, (*TO_100, 1_024, 8_192, 65_536)),
     "one-bit-mean": (1, 1, (1,)),
     "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
     "ternary": (2, 2, (2,)),

@@ -51,6 +51,15 @@ def worst_column(rows: list[list[Fraction]]) -> Fraction:
     return max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
 
 
+def supporting(design: SupportDesign, option: int, row: list[Fraction]) -> Fraction:
+    """The exact probability that a report under this row supports the option."""
+    speaks = [
+        any(option in design.supported_by(cell) for cell in design.cells_of(symbol))
+        for symbol in design.encoding.symbols()
+    ]
+    return sum((p for p, does in zip(row, speaks, strict=True) if does), Fraction(0))
+
+
 def mean_value(table: NumberTable, row: tuple[int, ...]) -> Fraction:
     """The exact mean of the values under one row, in steps; sums of integers, so it is quick."""
     common = math.lcm(*(value.denominator for value in table.values))
@@ -126,10 +135,16 @@ def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
 
 
 @every_mechanism
-def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
-    """The values' mean is the answer to 2^-40 of a step. A design is unbiased by its rates."""
+def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
+    """The values' mean is the answer to 2^-40 of a step. A design is unbiased where every option is
+    supported with `keep` when true and with `lie` when any other is: to the nearest unit."""
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
+        near = Fraction(1, 2) + Fraction(1, 2**30)
+        for answer, exact in enumerate(exact_rows(mechanism)):
+            for option in {0, 1, answer, mechanism.options - 1}:
+                stated = mechanism.keep if option == answer else mechanism.lie
+                assert abs(supporting(mechanism, option, exact) * ONE - stated) <= near
         return
     for answer, row in enumerate(mechanism.rows):
         assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
@@ -267,11 +282,12 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """k-ary response while options are few, subsets beyond; the total over the options decides.
-    Where subsets have one option both are the same, and k-ary response has the shorter report."""
+    """k-ary response while options are few, subsets beyond, and geometries where subsets end; the
+    total over the options decides. Where subsets have one option both are the same, and k-ary
+    response has the shorter report."""
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
-    few, many = "k-randomized-response", "subset-selection"
-    assert names == [few, few, few, many, many, few]
+    few, many, most = "k-randomized-response", "subset-selection", "projective-geometry"
+    assert names == [few, few, few, many, many, most]
     for k in range(2, 40):
         chosen = support_design("choice", Epsilon("1"), k).predicted_error(1)
         named_errors = [
@@ -322,7 +338,7 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
         else:
-            rate = mechanism.rate(0, answer) / ONE
+            rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
             stated = mechanism.variance(1, float(answer == 0))
         assert stated == pytest.approx(spread, rel=1e-6)

@@ -8,7 +8,7 @@ values its bytes hold; a count beyond the last cell means a report that no clien
 How symbols travel is said by the mechanism's encoding. COUNTERS has a vectorised counterpart for
 each of them; one that is not there is counted by its own word, report by report.
 
-    WholeNumber    one or two bytes are a symbol: the cells count the symbols
+    WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
 """
 
@@ -93,17 +93,26 @@ def _counts(question: Question, columns: Bytes) -> Cells:
 
 
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
-    if columns.shape[1] > 2:
+    if columns.shape[1] > 3:
         return _one_by_one(encoding, columns)
     if encoding.cells <= FEW:
         counts = _few(np.ascontiguousarray(columns), encoding.cells)
     elif columns.shape[1] == 1:
         counts = np.bincount(columns[:, 0], minlength=encoding.cells)
-    else:
+    elif columns.shape[1] == 2:
         counts = np.bincount(
             np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=encoding.cells
         )
+    else:
+        counts = _of_three_bytes(columns, encoding.cells)
     return counts[: encoding.cells], bool(counts[encoding.cells :].any())
+
+
+def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
+    """Each symbol's count and, last, how many are none: there could be sixteen million of them."""
+    numbers = columns[:, 2].astype(np.intp) << 16
+    numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
+    return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
 
 
 def _few(column: Bytes, symbols: int) -> Cells:

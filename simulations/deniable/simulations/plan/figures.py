@@ -27,6 +27,7 @@ from deniable.server.surveys.authored import with_table
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.privacy.mechanisms.subset_selection import best_subset
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.questions import Question, parse_question
@@ -76,8 +77,9 @@ def least_n_variance(mechanism: Shape) -> float | None:
     if isinstance(mechanism, NumberTable):
         return _least_of_a_number(mechanism.epsilon)
     e, k = math.exp(float(mechanism.epsilon)), mechanism.options
-    told = max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
-    return float(((k - 1) ** 2 / told - (k - 1) / k) / k)
+    d = best_subset(mechanism.epsilon, k)
+    told = k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2
+    return ((k - 1) ** 2 / told - (k - 1) / k) / k
 
 
 def _least_of_a_number(epsilon: Epsilon) -> float | None:
