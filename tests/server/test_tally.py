@@ -11,7 +11,7 @@ import pytest
 
 from deniable.server.intake import tally as tallies
 from deniable.server.intake.commit import commit
-from deniable.server.intake.tally import FEW, ROWS, check, tally
+from deniable.server.intake.tally import BLOCKS, FEW, ROWS, _set_bits, _weights, check, tally
 from deniable.server.store import SqliteStore, Upload
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -94,6 +94,22 @@ def test_an_encoding_without_a_counter_is_counted_by_its_own_word(
         bad = first.symbols.to_bytes(first.payload_size, "little")
         with pytest.raises(InvalidEnvelope, match="out of range"):
             tally(asked, payload(asked, 20) + bad + payload(asked, 1)[len(bad) :], 21)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 300])
+@pytest.mark.parametrize("width", [1, 5, 16])
+def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
+    """Random bits, and bits that all rows set, around the number of rows that go together; cut out
+    of a wider payload, as one question of several is."""
+    rows = np.random.default_rng(width).integers(
+        0, 256, (2 * BLOCKS * ROWS + more, width + 3), dtype=np.uint8
+    )
+    rows[:, 1] |= 0x81
+    part = rows[:, 1 : width + 1]
+    expected = np.unpackbits(part, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
+    assert _set_bits(part).tolist() == expected.tolist()
+    by_row = np.unpackbits(part, axis=1).sum(axis=1)
+    assert (_weights(part) == by_row).all()
 
 
 def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
