@@ -140,7 +140,7 @@ def _symbols(
     answers = np.arange(held.shape[1])
     for repetition, times in enumerate(seeing):
         row = counts[repetition]
-        many = times > MOST_SINGLY // len(times)
+        many = times > min(mechanism.speaking, MOST_SINGLY // len(times))
         singly = np.repeat(answers[~many], times[~many])
         symbols = places[generator.integers(mechanism.speaking, size=len(singly))] - singly
         row += np.bincount(symbols % mechanism.modulus, minlength=mechanism.modulus)

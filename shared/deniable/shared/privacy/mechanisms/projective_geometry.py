@@ -41,7 +41,7 @@ PRECISION = 192
 class ProjectiveGeometry(CyclicDesign):
     name, label, kind = "projective-geometry", "projective geometry", "choice"
     sizes = range(2, 65_537)
-    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192, 65_536)
+    proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192, 20_000, 65_536)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
         self.geometry = best_geometry(epsilon, options)

@@ -46,7 +46,7 @@ PRECISION = 192
 class SubsetSelection(ManyOptions):
     name, label, kind = "subset-selection", "subset selection", "choice"
     sizes = range(2, 8_193)  # 1 KiB a report
-    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192)
+    proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
         super().__init__(epsilon, options)
