@@ -17,6 +17,7 @@ from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, Mechanis
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
+    ProjectiveGeometry,
     RandomizedResponse,
     SplitSign,
     SubsetSelection,
@@ -552,6 +553,30 @@ def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
     lie_too_many = KRandomizedResponse(Epsilon("1"), 5)
     lie_too_many.lie += 1
     assert not certify(lie_too_many).holds
+
+
+def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() -> None:
+    """Up to a unit for each entry beside it: then it is refused, and not certified."""
+    table = LocalLaplace(Epsilon("0.000000001"), 255)
+    with mpmath.workprec(200):
+        r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
+        inside = int(mpmath.nint((1 - r) / (1 + r) * ONE))
+    short = [inside - table.rows[i][i] for i in range(1, 255)]
+    assert 100 < min(short) <= max(short) <= 255
+    assert table.is_whole()
+    assert not table.is_private()
+    assert not certify(table).holds
+    assert all(LocalLaplace(Epsilon("0.0000001"), m).is_private() for m in (64, 128, 255))
+
+
+@pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
+def test_a_block_that_is_not_of_its_size_is_not_whole(planted: list[int]) -> None:
+    """One of 13 symbols too few, one twice, one beyond the circle, one before it."""
+    design = ProjectiveGeometry(Epsilon("1"), 11)
+    assert design.is_whole()
+    design.__dict__["difference_set"] = planted
+    assert design.is_private()
+    assert not certify(design).holds
 
 
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
