@@ -133,9 +133,9 @@ def _float(given: Any) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def product(one: Epsilon, factor: Epsilon) -> Epsilon:
-    """An ε as many times another as a decimal says, rounded down to a billionth."""
-    return Epsilon(decimal_text(one.billionths * factor.billionths // BILLION))
+def product(one: Epsilon, factor: Epsilon) -> str:
+    """As many times an ε as a decimal says, rounded down to a billionth, in its shortest text."""
+    return decimal_text(one.billionths * factor.billionths // BILLION)
 
 
 # Options that several studies have
