@@ -199,12 +199,12 @@ def test_one_node_for_each_level_has_the_counts_of_real_reports() -> None:
     people, target = 20_000, Target("quantile", 0.5)
     places = target.quantile(np.random.default_rng(5).random(people))
     reports = [unary.randomize(int(4 * place), draw) for place in places]
-    for node in range(4):
-        held = float(target.below((node + 1) / 4) - target.below(node / 4))
-        rate = (unary.lie + (unary.keep - unary.lie) * held) / 2**64
-        named = sum(report >> node & 1 for report in reports)
-        assert_plausible(named, people, rate)
-    assert_implausible(named, people, held)
+    held = [float(target.below((node + 1) / 4) - target.below(node / 4)) for node in range(4)]
+    named = [sum(report >> node & 1 for report in reports) for node in range(4)]
+    for count, mass in zip(named, held, strict=True):
+        rate = (unary.lie + (unary.keep - unary.lie) * mass) / 2**64
+        assert_plausible(count, people, rate)
+    assert_implausible(named[0], people, held[0])
 
 
 def test_the_price_of_a_median_is_the_square_of_c() -> None:

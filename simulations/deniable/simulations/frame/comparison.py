@@ -123,6 +123,7 @@ def error_figure(
     panel for each side of the question, on the same scale."""
     figure = new_figure(width=7.0 if len(sides) == 1 else 9.4)
     panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
+    ends: list[tuple[float, Series]] = []
     for side, axes in zip(sides, panels, strict=True):
         ends = [end for each in series for end in _draw(axes, rows, each, side, scale)]
         axes.set(xscale="log", yscale="log", xlabel="people")

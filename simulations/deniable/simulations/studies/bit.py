@@ -21,9 +21,9 @@ one [1], and geometric noise among releases of a count [2].
 
 The JSON form: `options`, `cells` (`model`, `mechanism`, `epsilon`, `people`, `exact`, `measured`,
 `measured_error`, `repetitions`, mean squared errors of these people's share; `exact_drawn`,
-`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`) and `prices` (`epsilon`,
-`people`, `geometric`, `laplace`, `drawn`: the local error by the central one, the last by geometric
-noise for the population).
+`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`) and `prices`
+(`epsilon`, `people`, `geometric`, `laplace`, `drawn`: the local error by the central one, the last
+by geometric noise for the population).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     return rows
 
 
-def _share_of(mechanism: RandomizedResponse, ones: Array, people: int) -> Array:
+def _share_of(mechanism: RandomizedResponse, ones: NDArray[np.int64], people: int) -> Array:
     keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
     return np.asarray((ones - people * lie) / (people * (keep - lie)))
 

@@ -9,20 +9,20 @@ A local report protects a person who gives another answer, so the first central 
 compares with: such a person leaves one bin and enters another. Two options are one count, as the
 number of people is public: there h is a. The second keeps ε only where a neighbour is a person more
 or fewer, and then the number of people is not public; it keeps 2 ε against another answer. A
-curator can run a local mechanism too, which is the better one where people are few and ε large. With
-many options, unary against the first has the price (n / 2) / cosh(ε / 4)^2.
+curator can run a local mechanism too, which is the better one where people are few and ε large.
+With many options, unary against the first has the price (n / 2) / cosh(ε / 4)^2.
 
 The limit is the least sum of squared errors that any local mechanism has where shares are alike,
-for many people: (k - 1)^2 / (n T) when people are drawn (`frame/least_variance.py`). Errors of these
-designs, summed over the options, do not depend on the shares. From n of about 40 V k^2 on it is
-proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
+for many people: (k - 1)^2 / (n T) when people are drawn (`frame/least_variance.py`). Errors of
+these designs, summed over the options, do not depend on the shares. From n of about 40 V k^2 on it
+is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
 
 Errors are means over the options. The JSON form: `options` and `cells` (`model`, `mechanism`,
 `options`, `epsilon`, `people`, `exact`, `measured`, `measured_error`, `repetitions` about these
 people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `limit` of the first;
 `limit_ratio`, n times the sum of squared errors where shares are alike by that of the limit, people
-being drawn). A local mechanism with the model `central` is one that a curator runs: it is there where
-it is better than noisy bins.
+being drawn). A local mechanism with the model `central` is one that a curator runs: it is there
+where it is better than noisy bins.
 """
 
 from __future__ import annotations

@@ -7,29 +7,30 @@
     none       the people's own quantile    variance -> α (1 - α) / (n f^2)
 
 for the α-quantile, f being the density there and V = e^ε / (e^ε - 1)^2. People are drawn anew in
-each repetition, since a quantile of devices is about the distribution that people are drawn from; so
-the price of a median against no privacy is 1 / tanh(ε / 2)^2, whatever n. All are limits for many
-people, and the first is one that no local protocol beats: tilt the distribution by 1 + v sign(x - q);
-a report then tells v by one bit, and is a function of randomized response.
+each repetition, since a quantile of devices is about the distribution that people are drawn from;
+so the price of a median against no privacy is 1 / tanh(ε / 2)^2, whatever n. All are limits for
+many people, and the first is one that no local protocol beats: tilt the distribution by 1 + v
+sign(x - q); a report then tells v by one bit, and is a function of randomized response.
 
-The centre of a normal distribution is its median: locally π σ^2 / (2 n tanh(ε / 2)^2), where one bit
-of numbers that are clipped at 3 σ has 9 σ^2 / (n tanh(ε / 2)^2).
+The centre of a normal distribution is its median: locally π σ^2 / (2 n tanh(ε / 2)^2), where one
+bit of numbers that are clipped at 3 σ has 9 σ^2 / (n tanh(ε / 2)^2).
 
 The search is Polyak's averaging of a Robbins-Monro walk: group number i is asked at t_i, then
-t_(i+1) = t_i + step (share above - (1 - α)), step = 0.5 i^-0.6 of the range, and the quantile is the
-mean of the t_i after the first fiftieth. Everybody answers once.
+t_(i+1) = t_i + step (share above - (1 - α)), step = 0.5 i^-0.6 of the range, and the quantile is
+the mean of the t_i after the first fiftieth. Everybody answers once.
 
-The central mechanism is simulated exactly, by the order statistics around the quantile: those beyond
-a weight of e^-40 are left out. What a server would release is `central.PrivateQuantile`.
+The central mechanism is simulated exactly, by the order statistics around the quantile: those
+beyond a weight of e^-40 are left out. What a server would release is `central.PrivateQuantile`.
 
 Sources: variance of the averaged walk: Polyak, Juditsky 1992, "Acceleration of stochastic
 approximation by averaging", SIAM J. Control Optim. 30(4). The centre, optimal for ε up to 1.04:
 Kalinin, Steinberger 2025, AISTATS.
 
 The JSON form: `options`, `rows` (`question` quantile or location, `share` α, `model` local, central
-or none, `mechanism`, `epsilon`, `people`, `exact` the limit of this series, null where none is known, `measured`,
-`measured_error`, `repetitions`, `limit` of all local protocols, null for others; squared shares of
-the range), `findings`, and `cells`: the rows of the first quantile, without those of less turns.
+or none, `mechanism`, `epsilon`, `people`, `exact` the limit of this series, null where none is
+known, `measured`, `measured_error`, `repetitions`, `limit` of all local protocols, null for others;
+squared shares of the range), `findings`, and `cells`: the rows of the first quantile, without those
+of less turns.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ In turn: Polyak's averaging of a Robbins-Monro walk over thresholds, each group 
 groups before reported. It reaches the limit of all local protocols.
 
 Once: thresholds cannot follow answers, so each of L groups reports the interval of one level of a
-binary tree by unary encoding; the quantile is found from the top, one node for each level. The share
-below a point is a sum over as many groups as the tree turns right: about (L / 2) L 4 V / n.
+binary tree by unary encoding; the quantile is found from the top, one node for each level. The
+share below a point is a sum over as many groups as the tree turns right: about (L / 2) L 4 V / n.
 
 Two groups: a tenth of the people are asked once; half of the others whether they are above the
 place that was found, moved down by two deviations, and half of them moved up. The straight line
@@ -100,7 +100,7 @@ def two_groups(
     )
     slope = np.maximum(at_upper - at_lower, 1e-3)
     line = lower + (target.share - at_lower) / slope * (upper - lower)
-    return np.clip(line, lower - aside, upper + aside)
+    return np.asarray(np.clip(line, lower - aside, upper + aside))
 
 
 def _truly(mechanism: RandomizedResponse, reported: Array) -> Array:

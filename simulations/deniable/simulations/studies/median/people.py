@@ -71,7 +71,7 @@ class Target:
         return float(2 * SHAPE * self.truth * (1 - self.truth**2) ** (SHAPE - 1))
 
     def limit(self, series: Series, epsilon: Epsilon, people: int) -> float:
-        """The variance as people grow without end. No local protocol's is less than the search's."""
+        """The variance as people grow without end. None that is local is below the search."""
         if series is CLIP:
             return float((CLIPPED * SIGMA / math.tanh(float(epsilon) / 2)) ** 2 / people)
         spread = self.share * (1 - self.share)

@@ -157,8 +157,8 @@ def _findings(
     return [
         (
             f"With {people:,} people at ε {epsilon}, a search on devices finds the "
-            f"{_named(share)} to ± {errors[0]} % of the range, a trusted server to ± {errors[1]} %, "
-            f"and without any privacy to ± {errors[2]} %."
+            f"{_named(share)} to ± {errors[0]} % of the range, a trusted server to ± {errors[1]} "
+            f"%, and without any privacy to ± {errors[2]} %."
         ),
         (
             f"The price of locality is {price:.2f} times the people at ε {epsilon}, however many "

@@ -14,7 +14,8 @@ and `findings`. What does not belong to a question is null.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def _row(
         "people_needed": None,
         "limit": None,
         **more,
-    }  # type: ignore[return-value]  # numbers, or None
+    }
 
 
 # Votes
@@ -169,23 +170,24 @@ def _conditions(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, k = Epsilon(str(cell["epsilon"])), int(cell["options"])
     right, delta, e = float(cell["right"]), float(cell["delta"]), float(epsilon)
     spread = 1 / math.tanh(e / 2)
+    asked: dict[tuple[str, str], Callable[[int], float]] = {
+        ("none", "mean"): lambda n: chances.normal(k, n, delta, 1, 1),
+        ("central", "gumbel"): lambda n: chances.trusted(k, n, delta, e),
+        ("local", "randomized-response"): lambda n: chances.normal(k, n, delta, spread, k),
+    }
     rows = []
-    for model, name, chance, limit in (
-        ("none", "mean", lambda n: chances.normal(k, n, delta, 1, 1), None),
-        ("central", "gumbel", lambda n: chances.trusted(k, n, delta, e), None),
-        (
-            "local",
-            "randomized-response",
-            lambda n: chances.normal(k, n, delta, spread, k),
-            chances.fano(k, e, delta, right) or None,
-        ),
-    ):
-        needed = chances.least(lambda n, chance=chance: chance(n) >= right, 2)
+    for (model, name), chance in asked.items():
+        limit = chances.fano(k, e, delta, right) or None if model == "local" else None
+        needed = chances.least(partial(_enough, chance, right), 2)
         assert needed is not None, "normal distributions get as narrow as one likes"
         found = _choose(name, epsilon, k, needed, delta, int(cell["repetitions"]), generator)
         more = {"people": needed, "people_needed": needed, "limit": limit}
         rows.append(_row(cell, model, name, chance(needed), found, **more))
     return rows
+
+
+def _enough(chance: Callable[[int], float], right: float, people: int) -> bool:
+    return chance(people) >= right
 
 
 def _choose(
@@ -316,7 +318,10 @@ def _people_table(rows: Sequence[Row], options: Options) -> Table:
             needed = [f"{found[m]['people_needed']:,}" for m in ("none", "central", "local")]
             below = f"{limit:,.0f}" if limit else ""
             lines.append([epsilon, f"{k:,}", *needed, below, _price(found)])
-    title = f"People needed to choose the right condition, mean {options['delta']:g}, with probability {options['right']:g}"
+    title = (
+        f"People needed to choose the right condition, mean {options['delta']:g}, with probability "
+        f"{options['right']:g}"
+    )
     columns = ["ε", "conditions", "no privacy", "trusted", "devices", "no device below", "price"]
     return Table(title, columns, lines)
 

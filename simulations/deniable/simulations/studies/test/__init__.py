@@ -75,7 +75,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     low, high, level = (float(cell[key]) for key in ("low", "high", "level"))
     test = ShareTest(model, Epsilon(str(cell["epsilon"])), low, high, level)
     needed = test.people_needed(float(cell["power"]))
-    rows = []
+    rows: list[Row] = []
     for people in map(int, str(cell["people"]).split(",")):
         exact = test.power(people)
         counts = generator.binomial(people, test.rates[1], times)
