@@ -21,7 +21,7 @@ from deniable.simulations.frame.comparison import Z95, figure, half_width
 from deniable.simulations.studies import bit
 from deniable.simulations.studies.histogram import many_options_price
 from deniable.simulations.studies.median.central import choose
-from deniable.simulations.studies.median.local_search import once, search, two_groups
+from deniable.simulations.studies.median.local_search import GROUPS, once, search, two_groups
 from deniable.simulations.studies.median.people import (
     CLIP,
     LOCAL,
@@ -303,3 +303,23 @@ def test_a_study_writes_the_same_bytes_in_another_place(
         assert (tmp_path / "local" / file).read_bytes() == (tmp_path / "pool" / file).read_bytes()
     page = (tmp_path / "local" / "index.html").read_text("utf-8")
     assert "100 people at ε 1" in page
+
+
+@pytest.mark.parametrize(("share", "epsilon"), [(0.5, "1"), (0.5, "4"), (0.1, "1")])
+def test_the_search_wastes_few_of_the_people(share: float, epsilon: str) -> None:
+    """To first order, without drawing: what a slip of one group's reports does to the estimate, for
+    every group; their squares add up to the variance of the whole."""
+    mechanism, target = RandomizedResponse(Epsilon(epsilon)), Target("quantile", share)
+    keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
+    people, slip, group = 10**8, 1e-7, iter(range(GROUPS))
+
+    def slipping(size: int, threshold: np.ndarray) -> np.ndarray:
+        rate = lie + (keep - lie) * (1 - target.below(threshold))
+        rate[next(group)] += slip
+        return np.asarray(size * rate)
+
+    found = search(mechanism, people, GROUPS + 1, slipping, share)
+    pull = (found[:-1] - found[-1]) / slip
+    rate = lie + (keep - lie) * (1 - share)
+    variance = float(pull @ pull) * rate * (1 - rate) * GROUPS / people
+    assert 1 <= variance / target.limit(LOCAL, Epsilon(epsilon), people) < 1.06

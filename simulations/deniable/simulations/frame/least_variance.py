@@ -33,9 +33,12 @@ def least_n_variance(mechanism: Shape) -> float | None:
 
 
 def least_of_a_share(epsilon: float, options: int) -> float:
-    """Of each of them."""
-    k = options
-    return ((k - 1) ** 2 / told(epsilon, k) - (k - 1) / k) / k
+    """Of each of them: ((k - 1)^2 / T - (k - 1) / k) / k, in a sum without differences."""
+    e, k = math.exp(epsilon), options
+    return min(
+        (d * (d - 1) * e**2 + 2 * d * (k - d) * e + (k - d) * (k - d - 1)) / (d * (k - d))
+        for d in range(1, k)
+    ) * ((k - 1) / k / math.expm1(epsilon) ** 2)
 
 
 def told(epsilon: float, options: int) -> float:

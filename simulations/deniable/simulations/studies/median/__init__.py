@@ -36,11 +36,9 @@ of less turns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
@@ -67,18 +65,16 @@ from deniable.simulations.studies.median.report import make_report
 __all__ = ["STUDY"]
 
 
-def _inside(name: str, given: Any) -> float:  # Any: as it was given
-    value: float = option.share(name, given)
-    if not 0.01 <= value <= 0.99:
-        raise WrongUse(f"{name} is from 0.01 to 0.99, got {given}")
-    return value
-
-
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
     option.repetitions(1_000),
-    option.Option("quantile", "0.5", option.several(_inside), "shares of people who are below it"),
+    option.Option(
+        "quantile",
+        "0.5",
+        option.several(option.inside(0.01, 0.99)),
+        "shares of people who are below it",
+    ),
 )
 
 

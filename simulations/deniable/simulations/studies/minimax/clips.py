@@ -13,8 +13,8 @@ from deniable.simulations.studies.minimax.distributions import exact_risk, harde
 from deniable.simulations.studies.minimax.estimators import Estimator, whole_clip
 
 NEARLY = 5e-3  # a bound that is as close as this is the exact risk for every purpose
-AROUND = 0.5  # in logarithms
-CLOSE = 5e-3
+AROUND = 1.0  # in logarithms
+CLOSE = 1e-2
 
 
 def sharpened(estimator: Estimator) -> Estimator:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
@@ -48,28 +47,16 @@ LABELS = {
 LOOKS = dict(zip(LABELS, map(look, (2, 1, 3, 1, 0, 0)), strict=True))
 
 
-def _probability(name: str, given: Any) -> float:  # Any: as it was given
-    value: float = option.share(name, given)
-    if not 0.5 <= value < 1:
-        raise WrongUse(f"{name} is from 0.5 and below 1, got {given}")
-    return value
-
-
-def _mean(name: str, given: Any) -> float:  # Any: as it was given
-    value: float = option.share(name, given)
-    if not 0 < value < 1:
-        raise WrongUse(f"{name} is above 0 and below 1, got {given}")
-    return value
-
-
 OPTIONS = (
     option.epsilons("0.5,1,2"),
     option.Option(
         "options", "2,4,16,64,256,1024", option.several(option.whole(2, 4096)), "to choose from"
     ),
     option.Option("people", 100_000, option.whole(100, 10**8), "who vote", "N"),
-    option.Option("delta", 0.1, _mean, "the mean of the right condition, all others' is 0", "MEAN"),
-    option.Option("right", 0.9, _probability, "how probably the right one is chosen", "P"),
+    option.Option(
+        "delta", 0.1, option.inside(), "the mean of the right condition, all others' is 0", "MEAN"
+    ),
+    option.Option("right", 0.9, option.inside(0.5), "how probably the right one is chosen", "P"),
     option.repetitions(1_000),
 )
 

@@ -34,21 +34,14 @@ LOOKS = dict(zip(MODELS, map(look, (2, 1, 0)), strict=True))
 PEOPLE = "30,100,200,300,500,800,1200,2e3,3e3,5e3,1e4,2e4,1e5,1e6"
 
 
-def _inside(name: str, given: Any) -> float:  # Any: as it was given
-    value: float = option.share(name, given)
-    if not 0 < value < 1:
-        raise WrongUse(f"{name} is above 0 and below 1, got {given}")
-    return value
-
-
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people(PEOPLE),
     option.repetitions(4_000),
-    option.Option("low", 0.5, _inside, "the share if nothing is found", "SHARE"),
-    option.Option("high", 0.55, _inside, "the larger share, to be told from it", "SHARE"),
-    option.Option("level", 0.05, _inside, "how often low may be taken for high", "ALPHA"),
-    option.Option("power", 0.9, _inside, "how often high has to be found", "POWER"),
+    option.Option("low", 0.5, option.inside(), "the share if nothing is found", "SHARE"),
+    option.Option("high", 0.55, option.inside(), "the larger share, to be told from it", "SHARE"),
+    option.Option("level", 0.05, option.inside(), "how often low may be taken for high", "ALPHA"),
+    option.Option("power", 0.9, option.inside(), "how often high has to be found", "POWER"),
 )
 
 
