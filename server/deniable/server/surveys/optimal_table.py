@@ -27,11 +27,13 @@ Column = list[int]  # the units of each answer
 
 
 @lru_cache(maxsize=64)
-def optimal_table(epsilon: Epsilon, steps: int, bend: float | None = None) -> OptimalTable:
-    """The same one whenever it is asked for on one machine. NoTable if none is found and proved.
-    A survey's has no `bend`: with it, the table is for numbers most of which are near the middle
-    (`table_search.search`)."""
-    found = search(min(float(epsilon), ENOUGH_EPSILON), steps, bend)
+def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
+    """The same one whenever it is asked for on one machine. NoTable if none is found and proved."""
+    return whole_table(search(min(float(epsilon), ENOUGH_EPSILON), steps), epsilon, steps)
+
+
+def whole_table(found: list[Half], epsilon: Epsilon, steps: int) -> OptimalTable:
+    """What a search found, in integers that hold its proof."""
     columns = _whole(found, epsilon, steps)
     offsets = _unbiased([round(half.value * steps / 2 * VALUE_UNIT) for half in found], columns)
     lower = sorted(

@@ -170,9 +170,11 @@ def table_of(name: str, epsilon: Epsilon) -> NumberTable:
     if name in _TABLES:
         return _TABLES[name](epsilon)
     if name == MANY_LEVELS:
-        from deniable.server.surveys.optimal_table import optimal_table
+        from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, whole_table
+        from deniable.server.surveys.table_search import search
 
-        return optimal_table(epsilon, LEVELS, BEND)
+        found = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
+        return whole_table(found, epsilon, LEVELS)
     return own.number_mechanism(name, epsilon)
 
 
