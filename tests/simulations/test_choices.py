@@ -19,7 +19,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
 from deniable.shared.privacy.mechanisms import ProjectiveGeometry, SubsetSelection, support_design
 from deniable.shared.privacy.mechanisms.projective_geometry import best_geometry
-from deniable.simulations.frame.least import least_n_variance
+from deniable.simulations.frame.least_variance import least_n_variance
 from deniable.simulations.population import fixed, rates
 
 EDGES = (

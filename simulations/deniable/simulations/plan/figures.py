@@ -1,6 +1,8 @@
 """What a question costs and tells: of the mechanism that a survey would have, and of all others.
 
-`n_variance`, and the least that it can be: `frame/least.py`.
+`n_variance` is n times the variance that noise and rounding add: of an option's share where shares
+are all alike, or of the mean of numbers that all stand at the worst place, with the range as
+[-1, 1]. The least that any local mechanism can have is in `frame/least_variance.py`.
 
 How many direct answers carry as much depends on how people differ: here their answers are spread
 evenly, over the options or over the range. With σ^2 the variance of one, n deniable answers are
@@ -23,7 +25,7 @@ from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
-from deniable.simulations.frame.least import RANGE, least_n_variance, n_variance
+from deniable.simulations.frame.least_variance import RANGE, least_n_variance, n_variance
 
 
 def plan(asked: Mapping[str, Any], people: int | None, error: float | None) -> dict[str, Any]:

@@ -8,7 +8,8 @@ A mechanism says how the cells of a report hang together (`joint`), and that dec
     one cell for each report    fixed   designs: n_v keep, each with probability p - q; all others
                                         are uniform. Where several symbols speak for an option,
                                         those who keep it have any of them. Tables: one
-                                        multinomial for each answer
+                                        multinomial for each answer, or fewer draws where the
+                                        table is a walk (`walk.py`)
                                 drawn   one multinomial, whatever the mechanism            joint
     independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
     dependent cells             the same, and what ties them together is left out      marginals
@@ -30,6 +31,7 @@ from deniable.shared.privacy.shapes.cyclic import CyclicDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.population.walk import walk_rate, walked
 
 JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
@@ -57,7 +59,7 @@ def fixed(
     reports = int(held[0].sum())
     match mechanism:
         case NumberTable():
-            counts = _table(_rows(mechanism), held, repetitions, generator)
+            counts = _table(mechanism, held, repetitions, generator)
         case CyclicDesign():
             counts = _symbols(mechanism, held, repetitions, generator)
         case SupportDesign() if mechanism.joint == MULTINOMIAL:
@@ -162,11 +164,14 @@ def _supports(
 
 
 def _table(
-    rows: NDArray[np.float64],
+    mechanism: NumberTable,
     held: NDArray[np.int64],
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
+    rows = _rows(mechanism)
+    if (rate := walk_rate(mechanism, rows)) is not None:
+        return walked(rate, held, repetitions, generator)
     counts = np.zeros((repetitions, rows.shape[1]), dtype=np.int64)
     for answer, row in enumerate(rows):
         if held[:, answer].any():

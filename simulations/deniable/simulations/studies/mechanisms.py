@@ -33,7 +33,7 @@ from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.least import RANGE, least_n_variance, n_variance
+from deniable.simulations.frame.least_variance import RANGE, least_n_variance, n_variance
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import fixed, on_grid
 
