@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from deniable.server.surveys.authored import parse_authored
+from deniable.server.work.progress import progress
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import round_promise
 from deniable.shared.survey.document import Survey, render_document
@@ -21,7 +22,6 @@ from deniable.shared.survey.signing import public_hex, sign
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.play import Published, play_devices, play_together
 from deniable.simulations.demo.running import Running, running_server
-from deniable.simulations.frame.progress import progress
 
 if TYPE_CHECKING:
     from deniable.server.results import Row
