@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from deniable.server.http.envelopes import Receipt
 from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
+from deniable.server.http.register import Register
 from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
 from deniable.server.results import Results
 from deniable.server.surveys.catalogue import SurveyEntry
@@ -27,7 +28,17 @@ from deniable.shared.envelope import (
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
 
-TYPES = (Counters, Problem, Receipt, Results, SignedSurvey, Status, SurveyEntry, SurveyList)
+TYPES = (
+    Counters,
+    Problem,
+    Receipt,
+    Register,
+    Results,
+    SignedSurvey,
+    Status,
+    SurveyEntry,
+    SurveyList,
+)
 PLACE = "#/components/schemas/"
 TEXT = {"type": "string"}
 COUNT = {"type": "integer", "minimum": 0}
@@ -92,6 +103,10 @@ def _paths() -> Json:
         "/v1/surveys/{id}": {
             "parameters": one,
             "get": _reading("One survey.", SurveyEntry, 404, *BROKEN),
+        },
+        "/v1/register": {
+            "parameters": [_parameter("after", "query", COUNT, "Entries after this number.")],
+            "get": _reading("What became of every survey there ever was.", Register, 400, *BROKEN),
         },
         "/v1/surveys/{id}/close": {
             "parameters": one,
