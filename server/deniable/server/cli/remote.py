@@ -25,12 +25,14 @@ MOST_BYTES = 2**26
 SECONDS = 30.0
 
 
-def remote_results(server: str, survey: str, number: int | None, token: str | None) -> Results:
+def remote_results(
+    server: str, survey: str, asked_for: Mapping[str, int], token: str | None
+) -> Results:
     """Refused if the server does, or if nobody answers there."""
     from deniable.server.results import Results
 
     where = f"{_checked(server)}/v1/surveys/{quote(survey, safe='')}/results"
-    asked = where if number is None else f"{where}?{urlencode({'round': number})}"
+    asked = f"{where}?{urlencode(asked_for)}" if asked_for else where
     return _fetched(server, asked, Results, {"Authorization": f"Bearer {_token(token)}"})
 
 

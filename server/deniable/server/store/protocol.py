@@ -118,8 +118,10 @@ class Store(Protocol):
         """After the block all of it is on disk, or nothing."""
         ...
 
-    def tallies(self, sequence: int) -> list[RoundTally]:
-        """The counts of every round of a survey that has reports, in order."""
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        """The counts of every round of a survey that has reports, in order; or of some rounds."""
         ...
 
     def report_totals(self) -> Mapping[int, int]:

@@ -51,9 +51,15 @@ def tally_row(
     return row | {"digest": digest_of(*row.values())}
 
 
-def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
+def read_tallies(
+    connection: Connection, sequence: int, first: int | None, last: int | None
+) -> list[RoundTally]:
     """Every round that has reports, in order; what several nodes have counted is added up."""
     query = select(tallies).where(tallies.c.survey == sequence).order_by(tallies.c.round)
+    if first is not None:
+        query = query.where(tallies.c.round >= first)
+    if last is not None:
+        query = query.where(tallies.c.round <= last)
     rounds: dict[int, RoundTally] = {}
     for row in connection.execute(query):
         tally = _checked(row)

@@ -87,9 +87,11 @@ class SqlStore(ABC):
 
     # Reports
 
-    def tallies(self, sequence: int) -> list[RoundTally]:
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
         with self._reading("read tallies") as connection:
-            return reports.read_tallies(connection, sequence)
+            return reports.read_tallies(connection, sequence, first, last)
 
     def report_totals(self) -> Mapping[int, int]:
         with self._reading("read tallies") as connection:
