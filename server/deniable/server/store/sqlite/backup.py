@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from sqlalchemy import Engine
 
 from deniable.server.store.sql.reports import report_totals
 from deniable.server.store.sqlite.database import (
@@ -14,12 +17,16 @@ from deniable.server.store.sqlite.database import (
     PRIVATE_FILE,
     check_version,
     create_folder,
+    engine_of,
     open_database,
     transaction,
     version_of,
 )
 from deniable.server.store.sqlite.migration import migrate_file
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+
+COPIED_AT_ONCE = 2**20
+LOGS = ("-wal", "-shm")
 
 
 def back_up(data: Path, target: Path) -> int:
@@ -43,10 +50,10 @@ def back_up(data: Path, target: Path) -> int:
     return target.stat().st_size
 
 
-def restore(source: Path, data: Path) -> None:
+def restore(source: Path, data: Path) -> int:
     """Make a data folder from a backup that has been found whole; never over another.
 
-    A backup of an older version is migrated in its new place."""
+    A backup of an older version is migrated in its new place. How many reports it has counted."""
     if not source.is_file():
         raise WrongUse(f"there is no backup at {source}")
     check(source)
@@ -58,12 +65,21 @@ def restore(source: Path, data: Path) -> None:
             f"{data} holds data already, and a restore never overwrites; name another folder"
         )
     unfinished.unlink(missing_ok=True)
-    _new_file(unfinished).write_bytes(source.read_bytes())
-    migrate_file(unfinished)
-    check(unfinished)
-    _sync(unfinished)
-    unfinished.replace(target)
+    try:
+        with source.open("rb") as copied, _new_file(unfinished).open("wb") as file:
+            shutil.copyfileobj(copied, file, COPIED_AT_ONCE)
+        migrate_file(unfinished)
+        check(unfinished)
+        reports = _reports(engine_of(unfinished))
+        _sync(unfinished)
+        unfinished.replace(target)
+    except OSError as error:
+        raise StoreUnusable(f"the restore failed: {error.strerror}; {target} is not made") from None
+    finally:
+        for end in ("", *LOGS):
+            unfinished.with_name(unfinished.name + end).unlink(missing_ok=True)
     _sync(data)
+    return reports
 
 
 def check(file: Path) -> None:
@@ -81,10 +97,14 @@ def check(file: Path) -> None:
 
 def _check_tallies(data: Path) -> None:
     """A copy of damaged counts would pass for a good one."""
-    engine = open_database(data)
+    _reports(open_database(data))
+
+
+def _reports(engine: Engine) -> int:
+    """All that are counted; Damaged where a tally is not what was written."""
     try:
         with transaction(engine, "read tallies", writes=False) as connection:
-            report_totals(connection)
+            return sum(report_totals(connection).values())
     finally:
         engine.dispose()
 
