@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.shared.errors import Refused, WrongUse
@@ -16,8 +14,6 @@ from deniable.shared.errors import Refused, WrongUse
 if TYPE_CHECKING:
     from deniable.server.store import PublishedSurvey, Store
 
-SLICE = 32  # buckets at once, so that a server's uploads never wait for long
-PATIENCE_SECONDS = 10.0  # for a reader that keeps the log from being emptied
 DIGITS = 12  # of an id, to be typed
 
 
@@ -31,14 +27,13 @@ def run(chosen: Namespace) -> int:
         print("\n".join(_said_before(published)), file=sys.stderr)
         if not chosen.yes:
             _ask(published)
-        delete(store, published)
-        left = not _forgotten(store)
+        forgotten = delete(store, published)
     if chosen.json:
         gone = {"id": published.id, "name": published.name, "state": "deleted"}
         print(json.dumps(gone))
     else:
         print(f"deleted {published.name} ({published.id[:DIGITS]})")
-    if left:
+    if not forgotten:
         print(
             "somebody reads the store meanwhile: until that ends, its log still holds what was "
             "deleted",
@@ -47,14 +42,17 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
-def delete(store: Store, published: PublishedSurvey) -> None:
-    """Its envelopes first, some at a time; a server of the same store refuses more from now on."""
+def delete(store: Store, published: PublishedSurvey) -> bool:
+    """Its envelopes first, some at a time; a server of the same store refuses more from now on.
+    Whether nothing of it is left in a log, either."""
+    from deniable.server.intake.upkeep import purge_sealed
+
     store.close_survey(published.sequence)
     rounds = store.unsealed_rounds().get(published.sequence, ())
     store.seal(published.sequence, rounds)
-    for _ in iter(partial(store.purge, SLICE), 0):
-        pass
+    purge_sealed(store)
     store.delete_survey(published.sequence)
+    return purge_sealed(store)
 
 
 def _check_over(published: PublishedSurvey) -> None:
@@ -81,11 +79,3 @@ def _ask(published: PublishedSurvey) -> None:
     typed = input(f"Type the first {DIGITS} digits of its id to delete it: ").strip()
     if len(typed) < DIGITS or not published.id.startswith(typed):
         raise Refused("that is not its id; nothing was deleted")
-
-
-def _forgotten(store: Store) -> bool:
-    """Whether no log, and no old page, holds any of it."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not (done := store.forget_order()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return done
