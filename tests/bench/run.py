@@ -31,6 +31,7 @@ SHORT = (
     "written",
     "settling",
     "surveys",
+    "rounds",
     "population",
     "tables",
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
@@ -31,6 +29,7 @@ from deniable.server.intake.commit import commit
 from deniable.server.store import Cells, Place, PublishedSurvey, Upload, create_store, open_store
 from deniable.shared.errors import Refused, Unfinished, WrongUse
 from tests.plausible import assert_plausible
+from tests.server.dying import die_always, die_once
 from tests.server.surveys import (
     EACH_KIND,
     MIXED,
@@ -120,21 +119,6 @@ def test_the_results_of_an_archive_are_those_of_the_store(tmp_path: Path, archiv
 
 
 # Every back-end, whatever dies
-
-
-def die_once(part: Part) -> Fold:
-    """Kills its own process at one part, the first time only."""
-    mark = part.path.with_name("died")
-    if part.name.endswith("661/part-00004.parquet") and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return fold_part(part)
-
-
-def die_always(part: Part) -> Fold:
-    if part.name.endswith("part-00004.parquet"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return fold_part(part)
 
 
 def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -> bytes:

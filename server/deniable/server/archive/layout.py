@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import PublishedSurvey, RoundTally, sync
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
 from deniable.shared.survey.signing import verify
@@ -110,15 +110,7 @@ def write_durably(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(path.parent)
 
 
 def _private(path: str, flags: int) -> int:

@@ -19,14 +19,13 @@ from deniable.server.archive.layout import (
     PartFile,
     digest_of,
     round_folder,
-    sync_folder,
     write_durably,
     write_survey,
 )
 from deniable.server.archive.parquet import write_part
 from deniable.server.archive.shuffling import Reports, shuffled
 from deniable.server.intake.tally import empty_cells, tally
-from deniable.server.store import Kept, PublishedSurvey, RoundTally, Store
+from deniable.server.store import Kept, PublishedSurvey, RoundTally, Store, sync
 from deniable.shared.errors import Refused
 
 PART_REPORTS, PART_BYTES = 2**21, 2**26  # at most so much is in memory at once, a few times
@@ -74,7 +73,7 @@ def write_round(
         unfinished.replace(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    sync_folder(target.parent)
+    sync(target.parent)
     return manifest
 
 

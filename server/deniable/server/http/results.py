@@ -38,7 +38,7 @@ def _results(identifier: str) -> Results:
     if number is not None:
         shown = window(published.survey, now, number, number)
     try:
-        tallies = here.store.tallies(published.sequence, shown.first, shown.last)
+        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
         return survey_results(published, tallies, now, number, shown)
     except Refused as error:
         raise HttpError(404, str(error)) from None

@@ -74,7 +74,7 @@ def survey(identifier: str) -> ResponseReturnValue:
         published = here.catalogue.find(identifier)
         now, asked = here.clock.now(), request.args.get("round")
         shown = page_window(published.survey, now, asked)
-        tallies = here.store.tallies(published.sequence, shown.first, shown.last)
+        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
         page = survey_page(published, tallies, now, asked, shown)
     except Refused as error:
         return _missing(str(error))

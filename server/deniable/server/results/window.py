@@ -19,6 +19,11 @@ class Window:
     last: int
     left_out: int = 0
 
+    def read(self, survey: Survey) -> tuple[int | None, int | None]:
+        """The rounds to read for it: all of them where they are few. A tally that damage has moved
+        to another round is noticed then, too; else when that round is asked for."""
+        return (None, None) if survey.rounds <= MOST_ROUNDS else (self.first, self.last)
+
     def __contains__(self, number: int) -> bool:
         return self.first <= number <= self.last
 

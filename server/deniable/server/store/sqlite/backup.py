@@ -40,13 +40,13 @@ def back_up(data: Path, target: Path) -> int:
             # In the order of keys and without free pages: a copy of the pages would keep theirs.
             source.execute("VACUUM INTO ?", [str(unfinished)])
         check(unfinished)
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.replace(target)
     except sqlite3.Error as error:
         raise StoreUnusable(f"the backup failed: {error}; {target} was not written") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    _sync(target.parent)
+    sync(target.parent)
     return target.stat().st_size
 
 
@@ -71,14 +71,14 @@ def restore(source: Path, data: Path) -> int:
         migrate_file(unfinished)
         check(unfinished)
         reports = _reports(engine_of(unfinished))
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.replace(target)
     except OSError as error:
         raise StoreUnusable(f"the restore failed: {error.strerror}; {target} is not made") from None
     finally:
         for end in ("", *LOGS):
             unfinished.with_name(unfinished.name + end).unlink(missing_ok=True)
-    _sync(data)
+    sync(data)
     return reports
 
 
@@ -120,7 +120,8 @@ def _new_file(path: Path) -> Path:
     return path
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
