@@ -61,6 +61,16 @@ def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
         assert first_fault(wrong) is not None
 
 
+def test_a_head_stands_for_all_that_is_before_it() -> None:
+    """Who has kept only the last one notices a change of the first."""
+    entries = [next_entry(None, "published", "f" * 64, PUBLIC)]
+    for each in chain(5)[1:]:
+        entries.append(next_entry(entries[-1], each.event, each.survey, each.key))
+    assert first_fault(entries) is None
+    heads = zip(entries, chain(5), strict=True)
+    assert all(one.head != other.head for one, other in heads)
+
+
 def test_anyone_reads_it_over_http_part_by_part(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
