@@ -10,9 +10,18 @@ import pytest
 
 from deniable.server.cli import deleting
 from deniable.server.intake.commit import commit
-from deniable.server.store import FILE, Place, PublishedSurvey, Upload, create_store, open_store
+from deniable.server.store import (
+    FILE,
+    Database,
+    Place,
+    PublishedSurvey,
+    Upload,
+    create_store,
+    open_store,
+)
 from deniable.server.surveys.catalogue import Catalogue
 from tests.eventually import eventually
+from tests.server.postgres import Cluster
 from tests.server.surveys import envelope, published, survey
 from tests.server.test_verbs import refused, run
 from tests.server.world import World, world
@@ -127,3 +136,21 @@ def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
         gone = published(store, survey(opens=date(2024, 12, 1), closes=date(2024, 12, 31)))
     done = run("survey", "delete", gone.name, "--yes", "--data", data, "--json")
     assert json.loads(done.stdout)["state"] == "deleted"
+
+
+def test_nothing_of_it_is_left_in_the_tables_of_a_database(
+    cluster: Cluster, database: Database
+) -> None:
+    """Beside the write-ahead log, which keeps what it holds until it is recycled."""
+    gone, _ = fill(database)
+
+    def found(words: bytes) -> bool:
+        cluster.say("CHECKPOINT")
+        tables = (path for path in (cluster.data / "base").rglob("*") if path.is_file())
+        return any(words in path.read_bytes() for path in tables)
+
+    assert found(gone.signature.encode())
+    run("survey", "close", gone.id, *option(database))
+    assert run("survey", "delete", gone.id, "--yes", *option(database)).returncode == 0
+    assert not found(gone.signature.encode())
+    assert found(gone.id.encode())  # in the register
