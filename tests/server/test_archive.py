@@ -129,7 +129,7 @@ def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -
     ).encode()  # fmt: skip
 
 
-@pytest.mark.parametrize("where", ["pool", "dask"])
+@pytest.mark.parametrize("where", ["dask", pytest.param("pool", marks=pytest.mark.long)])
 def test_every_back_end_gives_the_same_bytes_also_when_a_worker_is_killed(
     archive: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
@@ -143,6 +143,11 @@ def test_every_back_end_gives_the_same_bytes_also_when_a_worker_is_killed(
     assert "/661/part-00003.parquet" in done.stderr
 
 
+def test_a_pool_gives_the_same_bytes(archive: Path) -> None:
+    assert shown(archive, "pool") == shown(archive, "local")
+
+
+@pytest.mark.long
 def test_a_part_that_kills_every_worker_is_named_and_nothing_is_said(archive: Path) -> None:
     with pytest.raises(Unfinished, match=r"'.{12}/661/part-00004.parquet'"):
         recount(rounds_of(archive)[1:2], "pool", fold=die_always)

@@ -96,10 +96,12 @@ def test_the_time_does_not_grow_with_rounds_that_nobody_asks_for(
             transaction.add(small.sequence, number, 100, np.array([40, 60]))
 
     def cost(of: PublishedSurvey) -> float:
-        path, best = f"/v1/surveys/{of.id}/results", float("inf")
+        best = float("inf")
         for _ in range(4):
             begin = time.process_time()
-            assert get(here, path).status_code == 200
+            shown = window(of.survey, NOW)
+            tallies = here.store.tallies(of.sequence, *shown.read(of.survey))
+            assert len(survey_results(of, tallies, NOW, None, shown).rounds) == MOST_ROUNDS
             best = min(best, time.process_time() - begin)
         return best
 
