@@ -76,7 +76,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def scheduler() -> Iterator[str]:
     """Of a Dask cluster of two workers."""
     with distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it ships no types
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as cluster:
         yield f"dask:{cluster.scheduler_address}"
 
