@@ -31,10 +31,11 @@ SHORT = (
     "written",
     "settling",
     "surveys",
+    "rounds",
     "population",
     "tables",
 )
-LONG = ("coverage", "mutate", "ask_one")
+LONG = ("coverage", "mutate", "ask_one", "archive")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

@@ -48,6 +48,12 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
+def empty_cells(survey: Survey) -> Cells:
+    """Of no report: as many as `tally` counts."""
+    asked = len(survey.questions) if survey.asks_one else 0
+    return np.zeros(sum(each.mechanism.cells for each in survey.questions) + asked, np.int64)
+
+
 def check(survey: Survey, payload: bytes, count: int) -> None:
     """Return only if `tally` would count this; quick for the one report that a device sends."""
     if count == 1:

@@ -19,6 +19,7 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
+from deniable.server.results.window import Window, window
 
 __all__ = [
     "About",
@@ -29,6 +30,7 @@ __all__ = [
     "RoundFacts",
     "Row",
     "State",
+    "Window",
     "about",
     "csv_text",
     "question_result",
@@ -37,4 +39,5 @@ __all__ = [
     "state_at",
     "survey_results",
     "warning",
+    "window",
 ]
