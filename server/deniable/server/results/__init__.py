@@ -9,6 +9,8 @@ from deniable.server.results.assembly import (
 )
 from deniable.server.results.document import (
     About,
+    Change,
+    Difference,
     Fit,
     QuestionResult,
     Results,
@@ -22,6 +24,8 @@ from deniable.server.results.table import csv_text
 
 __all__ = [
     "About",
+    "Change",
+    "Difference",
     "Fit",
     "QuestionResult",
     "Results",

@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 from msgspec import UNSET
 
-from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.server.estimation.questions import METHODS, estimates
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.questions import METHODS
+from deniable.server.estimation.statements import Statements, statements
+from deniable.server.results.change import change
 from deniable.server.results.document import (
     About,
     QuestionResult,
@@ -86,7 +88,7 @@ def survey_results(
         ask=1 if survey.asks_one else UNSET,
         repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
         notes=notes(survey),
-        rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
+        rounds=tuple(_round(published, number, kept, now) for number in numbers),
     )
 
 
@@ -101,7 +103,8 @@ def rounds_so_far(
 
 def question_result(survey: Survey, question: Question, tally: RoundTally | None) -> QuestionResult:
     """One question in one round; `tally` is None where the round has no report."""
-    return QuestionResult(question.name, about(question), _rows(survey, question, tally))
+    rows, floor = _answer(survey, question, tally)
+    return QuestionResult(question.name, about(question), rows, floor)
 
 
 def state_at(published: PublishedSurvey, now: datetime) -> State:
@@ -155,10 +158,12 @@ def _known(number: int, numbers: Sequence[int], survey: Survey) -> int:
 
 
 def _round(
-    published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
+    published: PublishedSurvey, number: int, kept: Mapping[int, RoundTally], now: datetime
 ) -> Round:
-    facts, survey = _facts(published, number, tally, now), published.survey
+    tally, survey = kept.get(number), published.survey
+    facts = _facts(published, number, tally, now)
     fits = round_fits(survey, tally)
+    answers = {each.name: _answer(survey, each, tally) for each in survey.questions}
     return Round(
         round=facts.round,
         first_day=facts.first_day,
@@ -168,7 +173,9 @@ def _round(
         note=facts.note,
         warning=warning(survey, tally, fits),
         fit=fits,
-        questions={q.name: _rows(survey, q, tally) for q in survey.questions},
+        floor={name: floor for name, (_, floor) in answers.items()},
+        questions={name: rows for name, (rows, _) in answers.items()},
+        change=change(survey, number, kept),
     )
 
 
@@ -187,25 +194,38 @@ def _facts(
     )
 
 
-def _rows(survey: Survey, question: Question, tally: RoundTally | None) -> tuple[Row, ...]:
+def _answer(
+    survey: Survey, question: Question, tally: RoundTally | None
+) -> tuple[tuple[Row, ...], float | None]:
+    """The rows of a question, and its floor."""
     reports, cells = tally.of(survey, question) if tally else (0, None)
     if cells is not None and reports >= survey.minimum_reports:
-        return tuple(_row(estimate) for estimate in estimates(question, cells, reports))
+        found = statements(question, cells, reports)
+        return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
-    return tuple(_unknown(label, reports, note) for label in question.labels)
+    return tuple(_unknown(label, reports, note) for label in question.labels), None
 
 
-def _row(estimate: Estimate) -> Row:
-    return Row(
-        label=estimate.label,
-        estimate=estimate.estimate,
-        low=estimate.low,
-        high=estimate.high,
-        standard_error=estimate.standard_error,
-        reports=estimate.reports,
-        consistent=estimate.consistent,
-        note=None,
-    )
+def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Iterator[Row]:
+    columns = (found.estimate, *found.like, *found.these, *found.every)
+    figures = (*columns, found.standard_error, found.consistent)
+    for label, estimate, low, high, low_these, high_these, low_all, high_all, error, near in zip(
+        labels, *(column.tolist() for column in figures), strict=True
+    ):
+        yield Row(
+            label=label,
+            estimate=estimate,
+            low=low,
+            high=high,
+            low_these=low_these,
+            high_these=high_these,
+            low_all=low_all,
+            high_all=high_all,
+            standard_error=error,
+            reports=reports,
+            consistent=near,
+            note=None,
+        )
 
 
 def _unknown(label: str, reports: int, note: str) -> Row:
@@ -214,6 +234,10 @@ def _unknown(label: str, reports: int, note: str) -> Row:
         estimate=None,
         low=None,
         high=None,
+        low_these=None,
+        high_these=None,
+        low_all=None,
+        high_all=None,
         standard_error=None,
         reports=reports,
         consistent=None,
