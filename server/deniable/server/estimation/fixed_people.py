@@ -8,9 +8,10 @@ the least k with P[C >= c] > tail, the upper one mirrors it: two one-sided tests
 errs with at most (1 - confidence) / 2.
 
 Up to SMALL reports the whole table of tails is summed. Above it a saddlepoint gives the tail [1],
-to within 3 per cent of itself, and the limits are moved out by that much. At the tilt s every bit
-is rated p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there is known at
-once: (c - n q') / (p' - q'). The s is searched for whose tail is the right one.
+to within 3 per cent of itself, and the limits are moved out by that much; where counts vary so
+little that a single person matters, the tails around the limit are summed again. At the tilt s
+every bit is rated p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there is
+known at once: (c - n q') / (p' - q'). The s is searched for whose tail is the right one.
 
 There is no k below 0 or above n. So that nothing is clipped, a limit that would be there keeps its
 distance: that of the law at the end, moved as far as the count lies off.
@@ -37,8 +38,10 @@ Array = npt.NDArray[np.float64]
 
 SMALL = 200  # reports
 OUTWARD = 0.97  # of the tail's probability, where it is not summed exactly
-SMALLEST_TILT, LARGEST = 1e-3, 20.0
+SMALLEST_TILT = 1e-3
 ROUNDING = 1e-6
+FEW = 9.0  # a variance of the count below which a single person matters
+AROUND = np.arange(-30, 31)  # ten standard deviations
 
 
 def limits(
@@ -53,6 +56,18 @@ def limits(
     low = _least(distinct.astype(np.float64), people, keep, lie, tail)
     high = people - _least((people - distinct).astype(np.float64), people, 1 - lie, 1 - keep, tail)
     return low[where] / people, high[where] / people
+
+
+def noise(shares: tuple[Array, Array], people: int, design: SupportDesign) -> Array:
+    """The variance of an estimate at the worst of the shares between these: it is linear in them,
+    hence that of one of the two."""
+    return np.maximum(*(_variance_of(np.clip(share, 0, 1), people, design) for share in shares))
+
+
+def _variance_of(shares: Array, people: int, design: SupportDesign) -> Array:
+    keep, lie = design.keep / ONE, design.lie / ONE
+    counted = _variance(shares * people, people, keep, lie)
+    return counted / (people * (keep - lie)) ** 2
 
 
 def _least(counts: Array, people: int, keep: float, lie: float, tail: float) -> Array:
@@ -71,7 +86,26 @@ def _least(counts: Array, people: int, keep: float, lie: float, tail: float) -> 
     inside = (first < counts) & (counts <= last)
     found = _searched(counts[inside], people, keep, lie, tail)
     result[inside] = np.ceil(found - ROUNDING)  # people are whole
+    few = inside.copy()
+    few[inside] = _variance(found, people, keep, lie) < FEW
+    result[few] = _checked(result[few], counts[few], people, keep, lie, tail / OUTWARD)
     return result
+
+
+def _checked(
+    near: Array, counts: Array, people: int, keep: float, lie: float, tail: float
+) -> Array:
+    """The least whole number next to these whose tail, summed exactly, is large enough."""
+    from scipy.stats import binom
+
+    least = np.minimum(near + 1, people)
+    for candidate in (near, near - 1):
+        holders = np.clip(candidate, 0, people)[:, None]
+        yes = np.floor(holders * keep) + AROUND
+        beyond = binom.sf(counts[:, None] - 1 - yes, people - holders, lie)
+        tails = np.sum(binom.pmf(yes, holders, keep) * beyond, axis=1)
+        least = np.where((tails > tail) & (candidate >= 0), holders[:, 0], least)
+    return least
 
 
 def _searched(counts: Array, people: int, keep: float, lie: float, tail: float) -> Array:
@@ -88,7 +122,8 @@ def _searched(counts: Array, people: int, keep: float, lie: float, tail: float) 
 
     highest = _logit(rates) - _logit(lie)
     lowest = np.maximum(_logit(rates) - _logit(keep), np.minimum(highest, 1) * SMALLEST_TILT)
-    found = holders(roots(excess, lowest, highest))
+    near = wanted / np.sqrt(people * rates * (1 - rates))
+    found = holders(roots(excess, lowest, highest, near))
     return np.where(counts == people, all_of_them, found)
 
 
@@ -97,7 +132,8 @@ def _quantile(people: int, rate: float, tail: float) -> float:
     whole, and no more than there are bits."""
     if people * math.log(rate) >= math.log(tail):
         return float(people)
-    wanted, ends = -NormalDist().inv_cdf(tail), np.array([SMALLEST_TILT, -_logit(rate) + LARGEST])
+    wanted, last = -NormalDist().inv_cdf(tail), _logit((people - 0.5) / people) - _logit(rate)
+    ends = np.array([min(SMALLEST_TILT, last / 2), last])
 
     def excess(tilt: Array) -> Array:
         return _deviate(tilt, np.full_like(tilt, people), people, rate, rate) - wanted
@@ -115,6 +151,10 @@ def _deviate(tilt: Array, holders: Array, people: int, keep: float, lie: float) 
     u = -np.expm1(-tilt) * np.sqrt(spread)
     deviate: Array = w + np.log(u / w) / w
     return deviate
+
+
+def _variance(holders: Array, people: int, keep: float, lie: float) -> Array:
+    return holders * keep * (1 - keep) + (people - holders) * lie * (1 - lie)
 
 
 def _tilted(rate: float, tilt: Array) -> Array:

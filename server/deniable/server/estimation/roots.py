@@ -1,10 +1,9 @@
 """Where each of many increasing functions is 0, all of them at once.
 
-Regula falsi, with the value at an end that stays halved (the Illinois rule): superlinear, and never
-outside of its bracket.
+The secant through the last two points, and where that leaves the bracket its middle (Dekker).
 
-Source: Dowell, Jarratt 1971, "A modified regula falsi method for computing the root of an
-equation", BIT 11.
+Source: Dekker 1969, "Finding a zero by means of successive linear interpolation", in: Constructive
+Aspects of the Fundamental Theorem of Algebra.
 """
 
 from __future__ import annotations
@@ -17,22 +16,24 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 MOST_STEPS = 60
-CLOSE = 1e-9  # of the bracket's ends, relative to them
+CLOSE = 1e-8  # of the function's value to 0
+TINY = 1e-300
 
 
-def roots(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
+def roots(
+    function: Callable[[Array], Array], low: Array, high: Array, near: Array | None = None
+) -> Array:
     """Between `low`, where the function is at most 0, and `high`, where it is at least 0."""
-    at_low, at_high = function(low), function(high)
+    before, at_before = low, function(low)
+    here = (low + high) / 2 if near is None else np.clip(near, low, high)
     for _ in range(MOST_STEPS):
-        if (np.abs(high - low) <= CLOSE * np.maximum(np.abs(low), np.abs(high))).all():
+        at_here = function(here)
+        if (np.abs(at_here) <= CLOSE).all():
             break
-        share = at_low / np.minimum(at_low - at_high, -1e-300)
-        middle = low + np.clip(share, 0.001, 0.999) * (high - low)
-        found = function(middle)
-        below = found < 0
-        at_low, at_high = (
-            np.where(below, found, at_low / 2),
-            np.where(below, at_high / 2, found),
-        )
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
+        low, high = np.where(at_here < 0, here, low), np.where(at_here < 0, high, here)
+        rise = at_here - at_before
+        secant = here - at_here * (here - before) / np.where(rise == 0, TINY, rise)
+        before, at_before = here, at_here
+        inside = (low < secant) & (secant < high)
+        here = np.where(at_here == 0, here, np.where(inside, secant, (low + high) / 2))
+    return here

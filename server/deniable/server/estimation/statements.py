@@ -13,23 +13,25 @@ from an option that nobody holds.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import fixed_numbers, fixed_people, means
+from deniable.server.estimation import fixed_numbers, fixed_people, means, repeated_looks
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 Interval = tuple[Array, Array]
+
+AT_A_TIME = 50  # counts that are tried, to find the least that is told from none
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,41 @@ class Statements:
     these: Interval
     every: Interval
     floor: float | None
+    noise: Array  # the variance of an estimate about these people, at the most
+    step: float  # what half a report moves it
+
+    def of(self, places: list[int]) -> Statements:
+        """Of some labels only."""
+        like, these, every = (
+            (low[places], high[places]) for low, high in (self.like, self.these, self.every)
+        )
+        return Statements(
+            self.estimate[places],
+            self.standard_error[places],
+            self.consistent[places],
+            like,
+            these,
+            every,
+            self.floor,
+            self.noise[places],
+            self.step,
+        )
 
 
 def statements(
-    question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
+    question: Question,
+    cells: Cells,
+    reports: int,
+    confidence: float = CONFIDENCE,
+    looks: bool = False,
 ) -> Statements:
-    """From at least one report."""
+    """From at least one report. `looks` where its intervals are to hold at every look at once."""
     match question:
         case Number():
-            return _of_mean(question, cells, confidence)
+            return _of_mean(question, cells, confidence, looks)
         case Bit() | Choice():
             counts = cells[question.first_label :]
-            return _of_shares(counts, reports, question.mechanism, confidence)
+            return _of_shares(counts, reports, question.mechanism, confidence, looks)
         case _:
             assert_never(question)
 
@@ -64,49 +89,77 @@ def at_once(labels: int, confidence: float) -> float:
     return 1 - (1 - confidence) / labels
 
 
-def _of_mean(question: Number, cells: Cells, confidence: float) -> Statements:
-    found = means.mean(cells, question, confidence)
-    low_end, span = float(question.low), float(question.span)
-    place = (found.estimate - low_end) / span
-    ends = fixed_numbers.limits(question.mechanism, found.reports, place, confidence)
+def _of_mean(question: Number, cells: Cells, confidence: float, looks: bool) -> Statements:
+    found, table = means.mean(cells, question, confidence), question.mechanism
+    counts = cells.astype(np.float64)
+    low, span = float(question.low), question.span
     like = np.array([found.low]), np.array([found.high])
+    if looks:
+        like = _scaled(repeated_looks.mean(table, counts, confidence), low, span)
+        these = repeated_looks.mean_of_these(table, counts, confidence)
+    else:
+        these = fixed_numbers.limits(table, counts, confidence)
     return Statements(
         estimate=np.array([found.estimate]),
         standard_error=np.array([found.standard_error]),
         consistent=np.array([found.consistent]),
         like=like,
-        these=(np.array([low_end + span * ends[0]]), np.array([low_end + span * ends[1]])),
+        these=_scaled(these, low, span),
         every=like,
         floor=None,
+        noise=np.array([span**2 * fixed_numbers.noise(table, counts)]),
+        step=span * fixed_numbers.step(table, found.reports),
     )
 
 
-def _of_shares(counts: Cells, reports: int, design: SupportDesign, confidence: float) -> Statements:
+def _scaled(places: tuple[float, float], low: float, span: float) -> Interval:
+    """From positions to the question's own units."""
+    first, last = places
+    return np.array([low + span * first]), np.array([low + span * last])
+
+
+def _of_shares(
+    counts: Cells, reports: int, design: SupportDesign, confidence: float, looks: bool
+) -> Statements:
     found = share_estimates.shares(counts, reports, design, confidence)
     joint = at_once(len(counts), confidence)
-    low, high = rate_limits(counts, reports, joint)
+    like, every = (found.low, found.high), _like(counts, reports, design, joint, looks)
+    if looks:
+        like = _like(counts, reports, design, confidence, looks)
+    these = (repeated_looks.holders if looks else fixed_people.limits)(
+        counts, reports, design, confidence
+    )
     return Statements(
         estimate=found.estimate,
         standard_error=found.standard_error,
         consistent=found.consistent,
-        like=(found.low, found.high),
-        these=fixed_people.limits(counts, reports, design, confidence),
-        every=(
-            share_estimates.unbiased_share(low, design),
-            share_estimates.unbiased_share(high, design),
-        ),
-        floor=_floor(reports, design, joint) if len(counts) > 1 else None,
+        like=like,
+        these=these,
+        every=every,
+        floor=_floor(reports, design, joint, looks) if len(counts) > 1 else None,
+        noise=fixed_people.noise(these, reports, design),
+        step=ONE / (2 * reports * (design.keep - design.lie)),
     )
 
 
-def _floor(reports: int, design: SupportDesign, confidence: float) -> float | None:
+def _like(
+    counts: Cells, reports: int, design: SupportDesign, confidence: float, looks: bool
+) -> Interval:
+    low, high = (repeated_looks.rates if looks else rate_limits)(counts, reports, confidence)
+    unbiased = share_estimates.unbiased_share
+    return unbiased(low, design), unbiased(high, design)
+
+
+def _floor(reports: int, design: SupportDesign, confidence: float, looks: bool) -> float | None:
     """None where no number of reports would do."""
 
-    def told_from_none(count: int) -> bool:
-        low, _ = rate_limits(np.array([count]), reports, confidence)
-        return bool(share_estimates.unbiased_share(low, design)[0] > 0)
-
-    least = bisect_left(range(reports + 1), True, key=told_from_none)
-    if least > reports:
+    first, last = 0, reports + 1
+    while first < last:
+        counts = np.unique(np.linspace(first, last - 1, AT_A_TIME).astype(np.int64))
+        told = _like(counts, reports, design, confidence, looks)[0] > 0
+        if told.any():
+            last = int(counts[told.argmax()])
+        first = int(counts[~told].max(initial=first - 1)) + 1
+    if first > reports:
         return None
-    return float(share_estimates.unbiased_share(np.array([least / reports]), design)[0])
+    return float(share_estimates.unbiased_share(np.array([first / reports]), design)[0])

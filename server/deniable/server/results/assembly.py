@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
 
 from msgspec import UNSET
 
@@ -30,12 +31,29 @@ from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
-NOT_YET_FINAL = (
-    "reports of this round are still taken: its intervals are not valid for repeated looks"
+STILL_OPEN = (
+    "reports of this round are still taken: its intervals are valid for repeated looks, and get "
+    "narrower when it ends"
 )
 NOTES = (
     "Estimates and intervals are about the people who reported, not about those who did not.",
-    f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases, at one look.",
+    (
+        f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases: at one look once "
+        "its round is closed, and at all looks together while it is open."
+    ),
+    (
+        "`low` to `high` is about people like these, drawn at random; `low_these` to `high_these` "
+        "about these very people, for whom only the noise is drawn."
+    ),
+    (
+        f"All of a question's intervals from `low_all` to `high_all` hold at once in "
+        f"{CONFIDENCE:.0%} of cases: take these for the highest of a list. What is below `floor` "
+        "is not told from 0."
+    ),
+    (
+        "A `change` since an earlier round holds however many people are in both; its `low_these` "
+        "and `high_these` are about these very people."
+    ),
     "Estimates are unbiased and never clipped: `consistent` is the nearest that is possible.",
     "`leverage` is how many honest answers one forged report can be worth.",
 )
@@ -44,6 +62,7 @@ ONE_OF = (
         "Each install was asked one of the {0} questions, drawn at random: the estimates of a "
         "question come from those who were asked it, and are about all who reported."
     ),
+    ("`low_these` and `high_these` are about those who were asked the question, and no others."),
     (
         "A forger chooses the question: against all who reported, of whom one in {0} answered it, "
         "a forged report weighs {0} times its `leverage`."
@@ -101,9 +120,12 @@ def rounds_so_far(
     return [_facts(published, number, kept.get(number), now) for number in numbers]
 
 
-def question_result(survey: Survey, question: Question, tally: RoundTally | None) -> QuestionResult:
-    """One question in one round; `tally` is None where the round has no report."""
-    rows, floor = _answer(survey, question, tally)
+def question_result(
+    survey: Survey, question: Question, tally: RoundTally | None, looks: bool
+) -> QuestionResult:
+    """One question in one round; `tally` is None where the round has no report, and `looks` says
+    that it is open."""
+    rows, floor = _answer(survey, question, tally, looks)
     return QuestionResult(question.name, about(question), rows, floor)
 
 
@@ -113,6 +135,11 @@ def state_at(published: PublishedSurvey, now: datetime) -> State:
     if published.closed or now >= survey.round_ends(survey.last_round):
         return "closed"
     return "open" if now >= survey.round_starts(survey.first_round) else "waiting"
+
+
+def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:
+    """Whether reports of this round are still taken."""
+    return not published.closed and now < published.survey.taken_until(number)
 
 
 def about(question: Question) -> About:
@@ -163,7 +190,7 @@ def _round(
     tally, survey = kept.get(number), published.survey
     facts = _facts(published, number, tally, now)
     fits = round_fits(survey, tally)
-    answers = {each.name: _answer(survey, each, tally) for each in survey.questions}
+    answers = {q.name: _answer(survey, q, tally, facts.open) for q in survey.questions}
     return Round(
         round=facts.round,
         first_day=facts.first_day,
@@ -175,7 +202,7 @@ def _round(
         fit=fits,
         floor={name: floor for name, (_, floor) in answers.items()},
         questions={name: rows for name, (rows, _) in answers.items()},
-        change=change(survey, number, kept),
+        change=change(survey, number, kept, lambda each: is_open(published, each, now)),
     )
 
 
@@ -183,49 +210,41 @@ def _facts(
     published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
 ) -> RoundFacts:
     survey = published.survey
-    is_open = not published.closed and now < survey.taken_until(number)
+    still_open = is_open(published, number, now)
     return RoundFacts(
         round=number,
         first_day=survey.round_starts(number).date().isoformat(),
         last_day=(survey.round_ends(number) - timedelta(days=1)).date().isoformat(),
-        open=is_open,
+        open=still_open,
         reports=tally.reports if tally else 0,
-        note=NOT_YET_FINAL if is_open else None,
+        note=STILL_OPEN if still_open else None,
     )
 
 
 def _answer(
-    survey: Survey, question: Question, tally: RoundTally | None
+    survey: Survey, question: Question, tally: RoundTally | None, looks: bool
 ) -> tuple[tuple[Row, ...], float | None]:
     """The rows of a question, and its floor."""
     reports, cells = tally.of(survey, question) if tally else (0, None)
     if cells is not None and reports >= survey.minimum_reports:
-        found = statements(question, cells, reports)
+        found = statements(question, cells, reports, looks=looks)
         return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
     return tuple(_unknown(label, reports, note) for label in question.labels), None
 
 
 def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Iterator[Row]:
-    columns = (found.estimate, *found.like, *found.these, *found.every)
-    figures = (*columns, found.standard_error, found.consistent)
-    for label, estimate, low, high, low_these, high_these, low_all, high_all, error, near in zip(
-        labels, *(column.tolist() for column in figures), strict=True
-    ):
-        yield Row(
-            label=label,
-            estimate=estimate,
-            low=low,
-            high=high,
-            low_these=low_these,
-            high_these=high_these,
-            low_all=low_all,
-            high_all=high_all,
-            standard_error=error,
-            reports=reports,
-            consistent=near,
-            note=None,
-        )
+    """In the order of a row's fields."""
+    intervals = (end for each in (found.like, found.these, found.every) for end in each)
+    columns = (found.estimate, *intervals, found.standard_error)
+    return map(
+        Row,
+        labels,
+        *(column.tolist() for column in columns),
+        repeat(reports),
+        found.consistent.tolist(),
+        repeat(None),
+    )
 
 
 def _unknown(label: str, reports: int, note: str) -> Row:

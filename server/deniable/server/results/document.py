@@ -21,7 +21,7 @@ SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 State = Literal["waiting", "open", "closed"]
 
 
-class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
     """One label's estimate: a share from 0 to 1, or a mean in the question's unit.
 
     `low` and `high` are about people like these, `low_these` and `high_these` about these very
