@@ -33,6 +33,7 @@ SHORT = (
     "surveys",
     "population",
     "tables",
+    "statements",
 )
 LONG = ("coverage", "mutate", "ask_one")
 

@@ -39,16 +39,16 @@ def choice(design: SupportDesign) -> Choice:
 
 def zipf() -> npt.NDArray[np.int64]:
     shares = 1 / np.arange(1, OPTIONS + 1)
-    held = np.floor(PEOPLE * shares / shares.sum()).astype(np.int64)
+    held: npt.NDArray[np.int64] = np.floor(PEOPLE * shares / shares.sum()).astype(np.int64)
     held[0] += PEOPLE - held.sum()
     return held
 
 
 def drawn(design: SupportDesign, held: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
     """Each option's count has its exact distribution; options are drawn independently."""
-    rng = np.random.default_rng(seed)
-    yes, no = rng.binomial(held, design.keep / ONE), rng.binomial(PEOPLE - held, design.lie / ONE)
-    counts: npt.NDArray[np.int64] = yes + no
+    rng, counts = np.random.default_rng(seed), np.zeros(len(held), dtype=np.int64)
+    counts += rng.binomial(held, design.keep / ONE)
+    counts += rng.binomial(PEOPLE - held, design.lie / ONE)
     return counts
 
 

@@ -12,7 +12,15 @@ from deniable.server.cli.place import add_place
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from deniable.server.results import About, Difference, QuestionResult, Results, Round, Row
+    from deniable.server.results import (
+        About,
+        Comparison,
+        Difference,
+        QuestionResult,
+        Results,
+        Round,
+        Row,
+    )
     from deniable.server.results.display import Figures
 
 TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable
@@ -39,6 +47,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--token", help=f"an analyst's, for --server; better in the environment's {TOKEN}"
     )
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
+    parser.add_argument(
+        "--against", metavar="SURVEY", help="what differs from this survey's newest round"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument("--csv", action="store_true", help="print a table for other programs")
@@ -49,6 +60,8 @@ def run(chosen: Namespace) -> int:
 
     from deniable.server.results import csv_text
 
+    if chosen.against:
+        return _compare(chosen)
     results = _from_server(chosen) if chosen.server else _from_store(chosen)
     if chosen.json:
         print(msgspec.json.encode(results).decode())
@@ -59,21 +72,45 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
+def _compare(chosen: Namespace) -> int:
+    import msgspec
+
+    from deniable.server.analysis.opening import stored_comparison
+    from deniable.shared.errors import WrongUse
+
+    if chosen.server or chosen.csv:
+        raise WrongUse("--against compares two surveys of one store: with --data, without --csv")
+    found = stored_comparison(chosen.data, chosen.survey, chosen.against, chosen.round)
+    if chosen.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        print("\n".join(comparison_lines(found)))
+    return 0
+
+
+def comparison_lines(found: Comparison) -> Iterator[str]:
+    this, other = (
+        f"{name}, round {number}"
+        for name, number in (
+            (found.name, found.round),
+            (found.against_name, found.against_round),
+        )
+    )
+    yield f"{this}, against {other}: differences, with 95 % intervals"
+    for name, differences in found.questions.items():
+        yield from difference_lines(name, found.about[name], differences)
+    yield "Intervals hold however many people are in both; those of these people are about them as"
+    yield "they are, for whom only the noise is drawn."
+
+
 def _from_store(chosen: Namespace) -> Results:
-    from datetime import UTC, datetime
+    from deniable.server.analysis.opening import stored_results
 
-    from deniable.server.results import survey_results
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
-
-    with open_store(chosen.data) as store:
-        published = Catalogue(store).find(chosen.survey)
-        tallies = store.tallies(published.sequence)
-    return survey_results(published, tallies, datetime.now(UTC), chosen.round)
+    return stored_results(chosen.data, chosen.survey, chosen.round)
 
 
 def _from_server(chosen: Namespace) -> Results:
-    from deniable.server.cli.remote import remote_results
+    from deniable.server.analysis.remote import remote_results
 
     return remote_results(chosen.server, chosen.survey, chosen.round, chosen.token)
 

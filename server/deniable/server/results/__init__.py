@@ -7,9 +7,11 @@ from deniable.server.results.assembly import (
     state_at,
     survey_results,
 )
+from deniable.server.results.comparing import comparison
 from deniable.server.results.document import (
     About,
     Change,
+    Comparison,
     Difference,
     Fit,
     QuestionResult,
@@ -25,6 +27,7 @@ from deniable.server.results.table import csv_text
 __all__ = [
     "About",
     "Change",
+    "Comparison",
     "Difference",
     "Fit",
     "QuestionResult",
@@ -34,6 +37,7 @@ __all__ = [
     "Row",
     "State",
     "about",
+    "comparison",
     "csv_text",
     "question_result",
     "round_fits",

@@ -91,6 +91,20 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Difference, ...]]  # those with estimates in both
 
 
+class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By how much one survey's estimates are above another's, for questions of the same name."""
+
+    survey: SurveyId
+    name: str
+    round: Count
+    against: SurveyId
+    against_name: str
+    against_round: Count
+    confidence: float
+    about: dict[str, About]
+    questions: dict[str, tuple[Difference, ...]]
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
