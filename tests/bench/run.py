@@ -34,6 +34,7 @@ SHORT = (
     "rounds",
     "population",
     "tables",
+    "statements",
 )
 LONG = ("coverage", "mutate", "ask_one", "archive")
 

@@ -12,7 +12,7 @@ import pytest
 
 from deniable.server.results import remembered as memory
 from deniable.server.results import survey_results
-from deniable.server.results.remembered import Remembered
+from deniable.server.results.remembered import Kept, Remembered
 from deniable.server.results.window import MOST_ROUNDS, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from tests.server.surveys import survey
@@ -126,18 +126,26 @@ def test_a_round_is_estimated_again_only_when_something_has_changed(here: World)
     asked = here.publish(survey(minimum_reports=1))
     made: list[int] = []
 
-    def make(of: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime) -> Any:
+    def make(of: PublishedSurvey, number: int, kept: Kept, now: datetime) -> Any:
         made.append(number)
-        return survey_results(of, [tally] if tally else [], now).rounds[0]
+        return rounds(of, kept, now)[number]
+
+    def rounds(of: PublishedSurvey, kept: Kept, now: datetime) -> dict[int, Any]:
+        return {each.round: each for each in survey_results(of, kept.values(), now).rounds}
 
     remembered = Remembered()
     tallies = [RoundTally(683, 5, np.array(cells)) for cells in ([2, 3], [3, 2])]
     over = datetime(2027, 6, 1, tzinfo=UTC)
     for tally, now in ((tallies[0], NOW), (tallies[1], NOW), (tallies[0], over)):
         for _ in range(2):
-            found = remembered.round(make, asked, 683, tally, now)
-            assert found == survey_results(asked, [tally], now).rounds[0]
+            found = remembered.round(make, asked, 683, {683: tally}, now)
+            assert found == rounds(asked, {683: tally}, now)[683]
     assert len(made) == 2
+    for earlier in tallies:  # the round before changes what is said of this one
+        kept = {683: earlier, 684: RoundTally(684, 5, np.array([1, 4]))}
+        for _ in range(2):
+            assert remembered.round(make, asked, 684, kept, over) == rounds(asked, kept, over)[684]
+    assert made[2:] == [684, 684]
 
 
 def test_what_is_remembered_is_bounded(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,5 +153,5 @@ def test_what_is_remembered_is_bounded(here: World, monkeypatch: pytest.MonkeyPa
     asked, remembered = here.publish(survey(minimum_reports=1)), Remembered()
     (made,) = survey_results(asked, [], datetime(2026, 12, 2, tzinfo=UTC)).rounds[:1]
     for number in range(1_000):
-        remembered.round(lambda *_: made, asked, number, None, NOW)
+        remembered.round(lambda *_: made, asked, number, {}, NOW)
     assert len(vars(remembered)["_rounds"]) < 10

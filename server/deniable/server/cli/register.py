@@ -47,7 +47,7 @@ def run(chosen: Namespace) -> int:
 
 def _entries(chosen: Namespace) -> list[RegisterEntry]:
     if chosen.server:
-        from deniable.server.cli.remote import remote_register
+        from deniable.server.analysis.remote import remote_register
 
         return remote_register(chosen.server)
     from deniable.server.store import open_store

@@ -11,6 +11,7 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    QuestionResult,
     RoundFacts,
     State,
     Window,
@@ -66,6 +67,8 @@ class QuestionView:
     reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
+    floor: str | None  # where a list is sorted: what is below it is not told from 0
+    told: int  # so many are not
 
     @property
     def style(self) -> Style:
@@ -130,6 +133,7 @@ def survey_page(
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
+    looked_at = frozenset(each.round for each in rounds if each.open)
     return SurveyPage(
         published=published,
         state=state_at(published, now),
@@ -144,7 +148,9 @@ def survey_page(
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
         before=shown.first - 1 if shown and shown.left_out else None,
         later=asked is not None,
-        questions=[_view(question, survey, tallies, tally) for question in survey.questions],
+        questions=[
+            _view(question, survey, tallies, tally, looked_at) for question in survey.questions
+        ],
     )
 
 
@@ -180,10 +186,15 @@ def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
 
 
 def _view(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally], tally: RoundTally | None
+    question: Question,
+    survey: Survey,
+    tallies: Sequence[RoundTally],
+    tally: RoundTally | None,
+    looked_at: frozenset[int],
 ) -> QuestionView:
-    result = question_result(survey, question, tally)
-    known = known_figures(result.rows, question.statistic, question.unit)
+    result = question_result(survey, question, tally, _is_open(tally, looked_at))
+    joint = len(result.rows) > charts.MOST_MARKS  # sorted, and picked from
+    known = known_figures(result.rows, question.statistic, question.unit, joint)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
         known.sort(key=lambda row: -row.estimate)
@@ -193,19 +204,30 @@ def _view(
         figures=known[:MOST_ROWS],
         left_out=max(0, len(known) - MOST_ROWS),
         labels=len(result.rows),
+        floor=_floor(result, known) if joint else None,
+        told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
-        trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
+        trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
     )
 
 
+def _floor(result: QuestionResult, known: Sequence[Figures]) -> str | None:
+    return known[0].text(result.floor) if known and result.floor is not None else None
+
+
+def _is_open(tally: RoundTally | None, looked_at: frozenset[int]) -> bool:
+    return tally is not None and tally.round in looked_at
+
+
 def _trend(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally]
+    question: Question, survey: Survey, tallies: Sequence[RoundTally], looked_at: frozenset[int]
 ) -> charts.Trend | None:
     """Of the one label that the question has."""
     points = []
     for tally in tallies[-MOST_TREND_ROUNDS:]:
-        (row,) = question_result(survey, question, tally).rows
+        looks = _is_open(tally, looked_at)
+        (row,) = question_result(survey, question, tally, looks).rows
         if found := figures(row, question.statistic, question.unit):
             points.append((survey.round_short_title(tally.round), found))
     return charts.trend(points)

@@ -7,8 +7,12 @@ from deniable.server.results.assembly import (
     state_at,
     survey_results,
 )
+from deniable.server.results.comparing import comparison
 from deniable.server.results.document import (
     About,
+    Change,
+    Comparison,
+    Difference,
     Fit,
     QuestionResult,
     Results,
@@ -23,6 +27,9 @@ from deniable.server.results.window import Window, window
 
 __all__ = [
     "About",
+    "Change",
+    "Comparison",
+    "Difference",
     "Fit",
     "QuestionResult",
     "Results",
@@ -32,6 +39,7 @@ __all__ = [
     "State",
     "Window",
     "about",
+    "comparison",
     "csv_text",
     "question_result",
     "round_fits",

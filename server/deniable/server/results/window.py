@@ -21,8 +21,9 @@ class Window:
 
     def read(self, survey: Survey) -> tuple[int | None, int | None]:
         """The rounds to read for it: all of them where they are few. A tally that damage has moved
-        to another round is noticed then, too; else when that round is asked for."""
-        return (None, None) if survey.rounds <= MOST_ROUNDS else (self.first, self.last)
+        to another round is noticed then, too; else when that round is asked for. Of the round
+        before the first it is said what has changed since."""
+        return (None, None) if survey.rounds <= MOST_ROUNDS else (self.first - 1, self.last)
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number <= self.last
