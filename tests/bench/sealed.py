@@ -84,7 +84,7 @@ def requests(folder: Path) -> Iterator[Measurement]:
             partial(ask, other, CONNECTIONS, each, partial(post, "/", bytes(320))),
             unit="µs",
             per=1e6 / REQUESTS,
-            limit=4,
+            limit=8,
             note="a request, held on disk; beside a bare Flask route in threads",
         )
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,6 +71,8 @@ def test_the_same_bytes_are_held_once_also_after_a_restart(held: Holding, tmp_pa
     Holding(tmp_path / "held", MIB).keep(some)
     again = Holding(tmp_path / "held", MIB)
     assert again.gathered == 3
+    again.close_batch()
+    assert len(again.leaving()) == 3
 
 
 def test_a_batch_that_leaves_stays_the_same_until_all_of_it_was_taken(
@@ -170,6 +173,16 @@ def test_no_file_tells_when_it_came_and_no_group_who_was_first(
     written = parse_sealed(file.read_bytes())
     assert as_set(written) == as_set(some)
     assert written != some
+
+
+def test_no_two_groups_leave_one_after_the_other(held: Holding) -> None:
+    """Those who came together are not together any more: by chance in 2 of C(40, 20) cases."""
+    first, second = sealed(20), sealed(20, 20)
+    held.keep(first)
+    held.keep(second)
+    held.close_batch()
+    whose = [each.pack() in as_set(first) for each in held.leaving()]
+    assert sum(a != b for a, b in pairwise(whose)) > 1
 
 
 # What is forwarded

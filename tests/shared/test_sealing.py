@@ -93,6 +93,7 @@ def test_every_report_of_a_survey_is_of_one_size(ask: int | None) -> None:
     reports = [encode_report(asked, each) for each in some]
     made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, each), PUBLIC).pack() for each in reports]
     assert len({len(each) for each in made}) == 1
+    parse_sealed(made[0])  # a size that there is: a survey with another has it, too
 
 
 def test_a_survey_s_longest_report_fits() -> None:
