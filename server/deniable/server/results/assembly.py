@@ -27,6 +27,7 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.remembered import Remembered
+from deniable.server.results.shuffled import shuffled
 from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
@@ -218,6 +219,7 @@ def _round(
         floor={name: floor for name, (_, floor) in answers.items()},
         questions={name: rows for name, (rows, _) in answers.items()},
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
+        shuffled=shuffled(survey, facts.reports) or UNSET,
     )
 
 

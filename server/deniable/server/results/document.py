@@ -105,6 +105,15 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Difference, ...]]
 
 
+class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one report gives away where the relay is honest, and so many people are."""
+
+    among: Literal["batch", "round"]  # whose reports nobody can tell apart
+    people: Count
+    epsilon: str  # rounded up
+    delta: str
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -131,6 +140,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
     questions: dict[str, tuple[Row, ...]]
     change: Change | None  # null where no earlier round of those that were read has reports
+    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
