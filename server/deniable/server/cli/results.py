@@ -91,6 +91,8 @@ def lines(results: Results) -> Iterator[str]:
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.display import whole_text
+
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     yield f"Round {period.round}, {days}: {_count(period.reports)}"
@@ -102,6 +104,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    for name, vector in (period.vectors or {}).items():
+        yield f"  {name}: {whole_text(vector)}"
 
 
 def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:

@@ -8,13 +8,17 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import means
+from deniable.server.estimation import means, vectors
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.shared.survey.kinds import Statistic
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 
-METHODS: Mapping[Statistic, str] = {"share": share_estimates.METHOD, "mean": means.METHOD}
+METHODS: Mapping[Statistic, str] = {
+    "share": share_estimates.METHOD,
+    "mean": means.METHOD,
+    "coordinate": vectors.METHOD,
+}
 
 Cells = npt.NDArray[np.int64]
 
@@ -28,6 +32,8 @@ def estimates(
             return (means.mean(cells, question, confidence),)
         case Bit() | Choice():
             return _shares(question, cells[question.first_label :], reports, confidence)
+        case Vector():
+            return vectors.coordinates(cells, reports, question, confidence)
         case _:
             assert_never(question)
 

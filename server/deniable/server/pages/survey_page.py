@@ -18,7 +18,14 @@ from deniable.server.results import (
     state_at,
     warning,
 )
-from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    Style,
+    figures,
+    known_figures,
+    whole_text,
+)
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
@@ -60,6 +67,7 @@ class QuestionView:
     reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
+    whole: str  # of a vector: how long it is, and how far the estimate is off
 
     @property
     def style(self) -> Style:
@@ -76,7 +84,7 @@ class QuestionView:
     @property
     def example(self) -> str:
         """An answer as an app in Python would write it."""
-        return repr(self.question.example)
+        return self.question.shown_example
 
     @property
     def example_in_javascript(self) -> str:
@@ -99,6 +107,11 @@ class SurveyPage:
     warning: str | None  # where reports of that round must be forged
     rounds: Sequence[RoundLink]  # the newest first
     questions: Sequence[QuestionView]
+
+    @property
+    def in_javascript(self) -> bool:
+        asked = self.published.survey
+        return not asked.repeats and all(each.in_javascript for each in asked.questions)
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -164,7 +177,7 @@ def _view(
     known = known_figures(result.rows, question.statistic, question.unit)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
-        known.sort(key=lambda row: -row.estimate)
+        known.sort(key=lambda row: -row.notable)
     return QuestionView(
         question=question,
         about=result.about,
@@ -174,6 +187,7 @@ def _view(
         reports=result.rows[0].reports,
         chart=chart,
         trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
+        whole=whole_text(result.whole),
     )
 
 

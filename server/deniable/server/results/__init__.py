@@ -16,6 +16,7 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
@@ -29,6 +30,7 @@ __all__ = [
     "RoundFacts",
     "Row",
     "State",
+    "WholeVector",
     "about",
     "csv_text",
     "question_result",

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.server.estimation.questions import METHODS, estimates
+from deniable.server.estimation.vectors import whole
 from deniable.server.results.document import (
     About,
     QuestionResult,
@@ -21,12 +22,13 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.questions import Question, Vector
 
 NOT_YET_FINAL = (
     "reports of this round are still taken: its intervals are not valid for repeated looks"
@@ -101,7 +103,8 @@ def rounds_so_far(
 
 def question_result(survey: Survey, question: Question, tally: RoundTally | None) -> QuestionResult:
     """One question in one round; `tally` is None where the round has no report."""
-    return QuestionResult(question.name, about(question), _rows(survey, question, tally))
+    rows, vector = _rows(survey, question, tally), _whole(survey, question, tally)
+    return QuestionResult(question.name, about(question), rows, vector)
 
 
 def state_at(published: PublishedSurvey, now: datetime) -> State:
@@ -126,6 +129,8 @@ def about(question: Question) -> About:
         low=fields.get("low", UNSET),
         high=fields.get("high", UNSET),
         options=len(fields["options"]) if "options" in fields else UNSET,
+        dimension=fields.get("dimension", UNSET),
+        gain=question.mechanism.gain if isinstance(question, Vector) else UNSET,
     )
 
 
@@ -169,6 +174,7 @@ def _round(
         warning=warning(survey, tally, fits),
         fit=fits,
         questions={q.name: _rows(survey, q, tally) for q in survey.questions},
+        vectors=_wholes(survey, tally) or UNSET,
     )
 
 
@@ -193,6 +199,22 @@ def _rows(survey: Survey, question: Question, tally: RoundTally | None) -> tuple
         return tuple(_row(estimate) for estimate in estimates(question, cells, reports))
     note = f"no estimate below {survey.minimum_reports:,} reports"
     return tuple(_unknown(label, reports, note) for label in question.labels)
+
+
+def _wholes(survey: Survey, tally: RoundTally | None) -> dict[str, WholeVector]:
+    found = ((question.name, _whole(survey, question, tally)) for question in survey.questions)
+    return {name: vector for name, vector in found if vector}
+
+
+def _whole(survey: Survey, question: Question, tally: RoundTally | None) -> WholeVector | None:
+    """None where it is no vector, or has no estimate."""
+    if not isinstance(question, Vector) or tally is None:
+        return None
+    reports, cells = tally.of(survey, question)
+    if reports < max(2, survey.minimum_reports):
+        return None
+    found = whole(cells, reports, question.mechanism)
+    return WholeVector(length=found.length, error=found.error)
 
 
 def _row(estimate: Estimate) -> Row:

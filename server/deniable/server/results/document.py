@@ -22,7 +22,8 @@ State = Literal["waiting", "open", "closed"]
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One label's estimate: a share from 0 to 1, or a mean in the question's unit."""
+    """One label's estimate: a share from 0 to 1, or a mean in the question's unit, or that of a
+    coordinate."""
 
     label: str
     estimate: float | None
@@ -48,6 +49,8 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: int | float | UnsetType = UNSET  # of a number
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # how many a choice has
+    dimension: Count | UnsetType = UNSET  # how many coordinates a vector has
+    gain: float | UnsetType = UNSET  # by which the mean of a vector's reports is divided
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,12 +61,21 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift: float  # by so much can these alone move an estimate, in its own measure
 
 
+class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mean vector as one: its length, without what noise adds, and how far the estimate is off,
+    as the root of the mean square."""
+
+    length: float
+    error: float
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
     name: str
     about: About
     rows: tuple[Row, ...]
+    whole: WholeVector | None = None
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +93,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
     questions: dict[str, tuple[Row, ...]]
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,4 +115,5 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of(self, period: Round) -> Iterator[QuestionResult]:
         """A round's questions, each with what holds for it in every round."""
         for name, rows in period.questions.items():
-            yield QuestionResult(name, self.about[name], rows)
+            whole = (period.vectors or {}).get(name)
+            yield QuestionResult(name, self.about[name], rows, whole)

@@ -2,16 +2,18 @@
 
 `n_variance` is n times the variance that noise and rounding add: of an option's share where shares
 are all alike, or of the mean of numbers that all stand at the worst place, with the range as
-[-1, 1]. The least that any local mechanism can have is
+[-1, 1], or of a whole vector, all coordinates together, when each person's has the length 1. The
+least that any local mechanism can have is
 
     yes or no   e^ε / (e^ε - 1)^2, which randomized response has
     k options   ((k - 1)^2 / T - (k - 1) / k) / k,    T = max over d of
                 k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2, for many people
     a number    the optimal table's on its grid alone, without what rounding to it adds
+    a vector    1 / m^2 - 1, with m the mean along the vector of a report of the best cap (PrivUnit)
 
 How many direct answers carry as much depends on how people differ: here their answers are spread
-evenly, over the options or over the range. With σ^2 the variance of one, n deniable answers are
-worth n σ^2 / (σ^2 + n_variance), at the worst place.
+evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
+deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
 
 Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for numbers.
 """
@@ -29,6 +31,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.central import BoundedMean, GeometricCounts
@@ -67,6 +70,8 @@ def people_for(question: Question, error: float) -> int:
 
 
 def n_variance(mechanism: Shape) -> float:
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.whole_error(1) ** 2 - 1
     scale = RANGE if isinstance(mechanism, NumberTable) else 1
     return (scale * mechanism.predicted_error(1)) ** 2
 
@@ -75,6 +80,8 @@ def least_n_variance(mechanism: Shape) -> float | None:
     """What no mechanism is below; None where it is not known closely."""
     if isinstance(mechanism, NumberTable):
         return _least_of_a_number(mechanism.epsilon)
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.least_error**2 - 1
     e, k = math.exp(float(mechanism.epsilon)), mechanism.options
     told = max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
     return float(((k - 1) ** 2 / told - (k - 1) / k) / k)
@@ -127,6 +134,8 @@ def _of_one(mechanism: Shape) -> float:
     """The variance of one direct answer, where they are spread evenly."""
     if isinstance(mechanism, NumberTable):
         return RANGE**2 / 12
+    if isinstance(mechanism, VectorDesign):
+        return 1.0
     return (mechanism.options - 1) / mechanism.options**2
 
 
@@ -134,5 +143,7 @@ def _central(mechanism: Shape, people: int) -> float:
     """The variance with a trusted server, for one person who answers otherwise."""
     if isinstance(mechanism, NumberTable):
         return BoundedMean(mechanism.epsilon).variance(people)
+    if isinstance(mechanism, VectorDesign):  # of a coordinate; the noise's length has a gamma's law
+        return (mechanism.dimension + 1) / (people * float(mechanism.epsilon)) ** 2
     moved = ADD_OR_DELETE if mechanism.options == 2 else REPLACE_ONE
     return GeometricCounts(mechanism.epsilon, moved).variance(people)
