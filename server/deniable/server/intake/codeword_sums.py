@@ -1,8 +1,8 @@
 """Reports of vectors to sums: each report's codeword is expanded from its seed, scaled to length
 one and added up in whole numbers, as `Codeword.amounts` says of one of them.
 
-Every step is exact, or rounded alike on every machine, so the sums do not depend on how many
-reports are counted at once.
+Every step is exact, or rounded alike on every machine: floats hold all these whole numbers. So the
+sums do not depend on how many reports are counted at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.shared.privacy.codewords import SEED_BITS, coordinates, expanded
-from deniable.shared.privacy.encoding import UNIT, Codeword
+from deniable.shared.privacy.encoding import ROOT, UNIT, Codeword
 
-AT_ONCE = 2**18  # coordinates: what they take stays in a processor's cache
+AT_ONCE = 2**16  # coordinates: what they take stays in a processor's cache, in place
 SEED_BYTES = SEED_BITS // 8
 Bytes = npt.NDArray[np.uint8]
 
@@ -39,13 +39,17 @@ def _sums(
 ) -> npt.NDArray[np.int64]:
     pairs = zip(seeds.tolist(), (numbers >> 1).tolist(), strict=True)
     text = b"".join(expanded(seed, pair, dimension) for seed, pair in pairs)
-    words = _coordinates()[np.frombuffer(text, "<u2")].reshape(len(seeds), dimension)
+    words = _coordinates().take(np.frombuffer(text, "<u2")).astype(np.float64)
+    words = words.reshape(len(seeds), dimension)
     signs = 1 - 2 * (numbers & 1)
-    scales = signs * UNIT / np.sqrt(np.einsum("ij,ij->i", words, words))
-    whole = np.rint(words * scales[:, None]).astype(np.int64)
-    return np.stack([whole.sum(axis=0), (whole * whole >> UNIT.bit_length() - 1).sum(axis=0)])
+    words *= (signs * UNIT / np.sqrt(np.einsum("ij,ij->i", words, words)))[:, None]
+    np.rint(words, out=words)
+    coordinate = words.sum(axis=0)
+    np.rint(np.divide(words, ROOT, out=words), out=words)
+    square = np.square(words, out=words).sum(axis=0)
+    return np.stack([coordinate, square]).astype(np.int64)
 
 
 @cache
-def _coordinates() -> npt.NDArray[np.float64]:
-    return np.array(coordinates())
+def _coordinates() -> npt.NDArray[np.int16]:
+    return np.array(coordinates(), np.int16)

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from deniable.shared.privacy.codewords import SEED_BITS, codeword
 
-UNIT = 2**30  # of what a codeword's coordinate adds
+UNIT, ROOT = 2**30, 2**15  # what a codeword's coordinate adds is in 2^-30, and so are squares
 
 
 class Encoding(ABC):
@@ -144,7 +144,7 @@ class BitSet(Encoding):
 class Codeword(Encoding):
     """A seed in the lowest bits, above it the number of one of its codewords. Each coordinate of
     the codeword, at length one, is added in units of 2^-30, to the nearest; in the cells after them
-    its square, in such units, rounded down."""
+    the square of its nearest whole number of 2^-15."""
 
     cells: int
     codewords: int
@@ -179,7 +179,7 @@ class Codeword(Encoding):
         pair = codeword(seed, number >> 1, self.dimension)
         scale = (UNIT, -UNIT)[number & 1] / sqrt(sum(map(mul, pair, pair)))
         whole = [round(each * scale) for each in pair]
-        return enumerate([*whole, *(each * each // UNIT for each in whole)])
+        return enumerate([*whole, *(round(each / ROOT) ** 2 for each in whole)])
 
     def to_json(self, symbol: int) -> str:
         return _as_hex(self, symbol)
