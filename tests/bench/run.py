@@ -33,6 +33,7 @@ SHORT = (
     "surveys",
     "population",
     "tables",
+    "vectors",
 )
 LONG = ("coverage", "mutate", "ask_one")
 
