@@ -44,7 +44,16 @@ STYLES: Mapping[Statistic, Style] = {
     "share": Style(100.0, " %", " points", 2, True, "option", "in per cent", ""),
     "mean": Style(1.0, "", "", 3, False, "", "", "mean, between {} and {}"),
     "coordinate": Style(
-        1.0, "", "", 3, True, "coordinate", "", "mean vector, in the unit ball", "largest", True
+        1.0,
+        "",
+        " a coordinate",
+        3,
+        True,
+        "coordinate",
+        "",
+        "mean vector, in the unit ball",
+        "largest",
+        True,
     ),
 }
 
