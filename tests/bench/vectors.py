@@ -1,4 +1,4 @@
-"""Vectors: a device's time and bytes, the server's time, both of a processor, and errors beside PrivUnit's formula.
+"""Vectors: a device's time and bytes, the server's time, and errors beside PrivUnit's formula.
 
 Squared errors are of whole reports drawn by the device's own code, for a vector of length 1; beside
 them stands the limit, and three standard errors. Bias is the mean report along the vector over the
