@@ -102,7 +102,7 @@ def test_a_vector_is_its_direction_and_its_length(forms: list[Any]) -> None:
         ([0, 10**400, 1], (0, 1, 0), 1),
         ([math.inf, 0, 0], (1, 0, 0), 1),
         ([1e-200, 0, 1e-200], (0.5**0.5, 0, 0.5**0.5), 0),
-        ([0, 0, 0], (0, 0, 0), 0),
+        ([0, 0, 0], (1, 0, 0), 0),
     ],
 )
 def test_a_vector_is_at_most_of_length_one(

@@ -81,8 +81,9 @@ class Vector(BaseQuestion):
         values = [(0.0, each)[each == each] for each in read]
         most = max(map(abs, values))
         small = [each / (1.0, most)[most > 0] for each in values]
+        small[0] += most == 0  # what has no length has a direction too, and takes as long
         length = math.sqrt(sum(map(mul, small, small)))
-        scale = AXIS / (1.0, length)[length > 0]
+        scale = AXIS / length
         direction = [each * scale + WHOLE - WHOLE for each in small]
         return (None, (direction, int(min(1.0, most * length) * ONE)))[fits]
 
