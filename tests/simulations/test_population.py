@@ -70,11 +70,12 @@ def client_tallies(survey: Survey) -> list[int]:
 
 
 def population_tallies(survey: Survey, factor: int = 1) -> list[int]:
-    """The same people by the generators; another ε where a twin wants one."""
+    """The same people by the generators; another ε where a twin wants one, in as many cells."""
     counts: list[int] = []
     for question in survey.questions:
         mechanism = question.mechanism if factor == 1 else widened(question.mechanism, factor)
-        counts += fixed(mechanism, held_by(question), 1, generator()).counts[0].tolist()
+        found = fixed(mechanism, held_by(question), 1, generator()).counts[0].tolist()
+        counts += (found + [0] * question.mechanism.cells)[: question.mechanism.cells]
     return counts
 
 

@@ -17,6 +17,7 @@ SUMMARIES = {
     "bit": "a yes-or-no question: randomized response against a trusted count",
     "mean": "a bounded mean: local mechanisms against a trusted curator",
     "histogram": "a choice among options: local mechanisms against noisy bins",
+    "mechanisms": "every mechanism against the least error that is possible, and its cost",
     "median": "a median: local search against the exponential mechanism",
     "survey": "your own survey and population: intervals, people needed, attacks",
     "attack": "what attackers learn of one person, from counts and from reports",
