@@ -36,6 +36,7 @@ SHORT = (
     "population",
     "tables",
     "statements",
+    "vectors",
 )
 LONG = ("coverage", "mutate", "ask_one", "archive")
 

@@ -150,6 +150,7 @@ def lines(results: Results) -> Iterator[str]:
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.display import whole_text
     from deniable.server.results.shuffled import sentences
 
     first, last = period.first_day, period.last_day
@@ -166,6 +167,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    for name, vector in (period.vectors or {}).items():
+        yield f"  {name}: {whole_text(vector)}"
     yield from _change_lines(results, period)
 
 

@@ -10,6 +10,7 @@ each of them; one that is not there is counted by its own word, report by report
 
     WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
+    Codeword       a seed and a number: its coordinates are added up, and their squares
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.intake.codeword_sums import sums
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
+from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
@@ -182,6 +184,14 @@ def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
     return np.asarray(counts @ np.ones(counts.shape[1], np.float32))
 
 
+def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
+    """Nothing is expanded where a report is none."""
+    assert isinstance(encoding, Codeword)
+    last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
+    wrong = bool((columns[:, -1] > last).any())
+    return (np.zeros(encoding.cells, np.int64) if wrong else sums(encoding, columns)), wrong
+
+
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
     """What every encoding says of itself, report by report: the reference for the others."""
     cells = np.zeros(encoding.cells, np.int64)
@@ -189,12 +199,13 @@ def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
         symbol = int.from_bytes(row.tobytes(), "little")
         if not encoding.is_symbol(symbol):
             return cells, True
-        for cell in encoding.cells_of(symbol):
-            cells[cell] += 1
+        for cell, amount in encoding.amounts(symbol):
+            cells[cell] += amount
     return cells, False
 
 
 COUNTERS: Mapping[type[Encoding], Callable[[Encoding, Bytes], Counted]] = {
     WholeNumber: _whole_numbers,
     BitSet: _bit_sets,
+    Codeword: _codewords,
 }

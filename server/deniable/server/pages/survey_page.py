@@ -22,7 +22,14 @@ from deniable.server.results import (
     warning,
     window,
 )
-from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    Style,
+    figures,
+    known_figures,
+    whole_text,
+)
 from deniable.server.results.shuffled import sentences, shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
@@ -70,6 +77,7 @@ class QuestionView:
     trend: charts.Trend | None
     floor: str | None  # where a list is sorted: what is below it is not told from 0
     told: int  # so many are not
+    whole: str  # of a vector: how long it is, and how far the estimate is off
 
     @property
     def style(self) -> Style:
@@ -86,7 +94,7 @@ class QuestionView:
     @property
     def example(self) -> str:
         """An answer as an app in Python would write it."""
-        return repr(self.question.example)
+        return self.question.shown_example
 
     @property
     def example_in_javascript(self) -> str:
@@ -112,6 +120,11 @@ class SurveyPage:
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
+
+    @property
+    def in_javascript(self) -> bool:
+        asked = self.published.survey
+        return not asked.repeats and all(each.in_javascript for each in asked.questions)
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -202,7 +215,7 @@ def _view(
     known = known_figures(result.rows, question.statistic, question.unit, joint)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
-        known.sort(key=lambda row: -row.estimate)
+        known.sort(key=lambda row: -row.notable)
     return QuestionView(
         question=question,
         about=result.about,
@@ -214,6 +227,7 @@ def _view(
         reports=result.rows[0].reports,
         chart=chart,
         trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
+        whole=whole_text(result.whole),
     )
 
 

@@ -20,6 +20,7 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
@@ -37,6 +38,7 @@ __all__ = [
     "RoundFacts",
     "Row",
     "State",
+    "WholeVector",
     "Window",
     "about",
     "comparison",

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.questions import METHODS
 from deniable.server.estimation.statements import Statements, statements
+from deniable.server.estimation.vectors import whole
 from deniable.server.results.change import change
 from deniable.server.results.document import (
     About,
@@ -24,6 +25,7 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.remembered import Remembered
@@ -32,7 +34,7 @@ from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.questions import Question, Vector
 
 STILL_OPEN = (
     "reports of this round are still taken: its intervals are valid for repeated looks, and get "
@@ -137,7 +139,8 @@ def question_result(
     """One question in one round; `tally` is None where the round has no report, and `looks` says
     that it is open."""
     rows, floor = _answer(survey, question, tally, looks)
-    return QuestionResult(question.name, about(question), rows, floor)
+    whole_vector = _whole(survey, question, tally)
+    return QuestionResult(question.name, about(question), rows, floor, whole_vector)
 
 
 def state_at(published: PublishedSurvey, now: datetime) -> State:
@@ -167,6 +170,8 @@ def about(question: Question) -> About:
         low=fields.get("low", UNSET),
         high=fields.get("high", UNSET),
         options=len(fields["options"]) if "options" in fields else UNSET,
+        dimension=fields.get("dimension", UNSET),
+        gain=question.mechanism.gain if isinstance(question, Vector) else UNSET,
     )
 
 
@@ -220,6 +225,7 @@ def _round(
         questions={name: rows for name, (rows, _) in answers.items()},
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
         shuffled=shuffled(survey, facts.reports) or UNSET,
+        vectors=_wholes(survey, tally) or UNSET,
     )
 
 
@@ -248,6 +254,22 @@ def _answer(
         return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
     return tuple(_unknown(label, reports, note) for label in question.labels), None
+
+
+def _wholes(survey: Survey, tally: RoundTally | None) -> dict[str, WholeVector]:
+    found = ((question.name, _whole(survey, question, tally)) for question in survey.questions)
+    return {name: vector for name, vector in found if vector}
+
+
+def _whole(survey: Survey, question: Question, tally: RoundTally | None) -> WholeVector | None:
+    """None where it is no vector, or has no estimate."""
+    if not isinstance(question, Vector) or tally is None:
+        return None
+    reports, cells = tally.of(survey, question)
+    if reports < max(2, survey.minimum_reports):
+        return None
+    found = whole(cells, reports, question.mechanism)
+    return WholeVector(length=found.length, error=found.error)
 
 
 def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Iterator[Row]:

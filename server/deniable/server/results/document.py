@@ -22,7 +22,8 @@ State = Literal["waiting", "open", "closed"]
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
-    """One label's estimate: a share from 0 to 1, or a mean in the question's unit.
+    """One label's estimate: a share from 0 to 1, a mean in the question's unit, or that of
+    a coordinate.
 
     `low` and `high` are about people like these, `low_these` and `high_these` about these very
     people; `low_all` and `high_all` are about people like these, and hold for all labels of the
@@ -57,6 +58,8 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: int | float | UnsetType = UNSET  # of a number
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # how many a choice has
+    dimension: Count | UnsetType = UNSET  # how many coordinates a vector has
+    gain: float | UnsetType = UNSET  # by which the mean of a vector's reports is divided
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,6 +117,14 @@ class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delta: str
 
 
+class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mean vector as one: its length, without what noise adds, and how far the estimate is off,
+    as the root of the mean square."""
+
+    length: float
+    error: float
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -121,6 +132,7 @@ class QuestionResult(NamedTuple):
     about: About
     rows: tuple[Row, ...]
     floor: float | None
+    whole: WholeVector | None = None
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,6 +153,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Row, ...]]
     change: Change | None  # null where no earlier round of those that were read has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,4 +176,5 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of(self, period: Round) -> Iterator[QuestionResult]:
         """A round's questions, each with what holds for it in every round."""
         for name, rows in period.questions.items():
-            yield QuestionResult(name, self.about[name], rows, period.floor[name])
+            whole = (period.vectors or {}).get(name)
+            yield QuestionResult(name, self.about[name], rows, period.floor[name], whole)
