@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from io import BytesIO
 from itertools import chain, repeat
 from typing import Any
 
@@ -65,14 +66,16 @@ class Adapter:
         return {"done": self.client.forget()}
 
     def randomize(self, answer: int | str, draw: str, **which: Any) -> Message:
-        made, random = _mechanism(**which), bytes.fromhex(draw)
+        made, random = _mechanism(**which), BytesIO(bytes.fromhex(draw))
 
         def drawn(bits: int) -> int:
-            assert bits == 8 * len(random)
-            return int.from_bytes(random, "little")
+            some = random.read(bits // 8)
+            assert bits == 8 * len(some)
+            return int.from_bytes(some, "little")
 
-        given = answer if isinstance(answer, int) else position(answer, made)
+        given = made.answer_at(answer) if isinstance(answer, int) else position(answer, made)
         symbol = made.randomize(given, drawn)
+        assert not random.read()
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 
     def integers(self, **which: Any) -> Message:

@@ -30,6 +30,7 @@ from deniable.shared.privacy.mechanisms import (
 )
 from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE, exp_interval
@@ -100,7 +101,9 @@ def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     for answer, row in enumerate(exact_rows(mechanism)):
         for cell in range(mechanism.cells):
             rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
-            near = Fraction(1, 2) + Fraction(1, 2**30)
+            near = (
+                1 if isinstance(mechanism, GroupedDesign) else Fraction(1, 2) + Fraction(1, 2**30)
+            )
             assert abs(rate * ONE - mechanism.rate(cell, answer)) <= near
     sizes = {len(own) for own in cells}
     assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
@@ -128,8 +131,9 @@ def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
 @every_mechanism
 def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
     """The values' mean is the answer to 2^-40 of a step. A design is unbiased by its rates."""
-    if isinstance(mechanism, SupportDesign):
-        assert mechanism.keep > mechanism.lie
+    if not isinstance(mechanism, NumberTable):
+        design = mechanism.each if isinstance(mechanism, GroupedDesign) else mechanism
+        assert design.keep > design.lie
         return
     for answer, row in enumerate(mechanism.rows):
         assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
@@ -245,9 +249,11 @@ def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> 
     for answer in range(mechanism.answers):
         for _ in range(3):
             mechanism.randomize(mechanism.answer_at(answer), counted)
-    assert len(sizes) == 3 * mechanism.answers
-    assert len(set(sizes)) == 1
-    assert sizes[0] % 8 == 0
+    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # the group, and its report
+    reports = list(zip(*[iter(sizes)] * draws, strict=True))
+    assert len(reports) == 3 * mechanism.answers
+    assert len(set(reports)) == 1
+    assert all(size % 8 == 0 for size in reports[0])
 
 
 def nearest(numerator: Fraction) -> int:
@@ -321,6 +327,10 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
                 for p, v in zip(row, mechanism.values, strict=True)
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
+        elif isinstance(mechanism, GroupedDesign):  # of the reports that the group has
+            rate = mechanism.rate(0, answer) / mechanism.shares[0]
+            spread = rate * (1 - rate) * (ONE / (mechanism.each.keep - mechanism.each.lie)) ** 2
+            stated = mechanism.each.variance(1, float(answer == 0))
         else:
             rate = mechanism.rate(0, answer) / ONE
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
@@ -334,7 +344,12 @@ def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
 ) -> None:
     """For designs whatever the shares, here all on one option; for tables by a fine search."""
     foretold = 7 * mechanism.predicted_error(7) ** 2
-    if isinstance(mechanism, SupportDesign):
+    if isinstance(mechanism, GroupedDesign):  # the final ones of the groups tell it
+        part = Fraction(mechanism.final, mechanism.groups)
+        assert foretold == pytest.approx(
+            mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
+        )
+    elif isinstance(mechanism, SupportDesign):
         nobody, everybody = mechanism.variance(1, 0.0), mechanism.variance(1, 1.0)
         total = everybody + (mechanism.options - 1) * nobody
         assert foretold == pytest.approx(total / mechanism.options, rel=1e-9)

@@ -183,17 +183,18 @@ def test_a_document_with_bad_keys_of_repetition_is_refused(vector: dict[str, Any
 
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
-    """One call of the draw per report, of exactly these bytes."""
+    """Drawn are exactly these bytes, in their order."""
     epsilon, size, answer = Epsilon(vector["epsilon"]), vector["size"], vector["answer"]
-    rest = [bytes.fromhex(vector["draw"])]
+    rest = bytes.fromhex(vector["draw"])
 
     def draw(bits: int) -> int:
-        random = rest.pop()
+        nonlocal rest
+        random, rest = rest[: bits // 8], rest[bits // 8 :]
         assert len(random) * 8 == bits
         return int.from_bytes(random, "little")
 
     mechanism: Mechanism = mechanisms()[vector["mechanism"]](epsilon, size)
-    given = answer if isinstance(answer, int) else position(answer, mechanism)
+    given = mechanism.answer_at(answer) if isinstance(answer, int) else position(answer, mechanism)
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]

@@ -91,11 +91,10 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
         return int.from_bytes(used[-1], "little")
 
     symbol = mechanism.randomize(given, draw)
-    (random_bytes,) = used
     return {
         **head(mechanism),
         "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
-        "draw": random_bytes.hex(),
+        "draw": b"".join(used).hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),
     }

@@ -102,6 +102,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    for name, floor in (period.floors or {}).items():
+        yield from (f"  {line}" for line in wrap(f"{name}: {floor.words}", WIDTH))
 
 
 def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:

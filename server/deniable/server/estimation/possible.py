@@ -11,6 +11,8 @@ since a uniform subset, weighted at one option, is strongly Rayleigh [2]. So Che
 holds with the rates' mean, which is at least `lie` and at most (keep + (s - 1) lie) / s. The s
 rarest and the s most frequent options are tested for every s, and all (k choose s) paid for.
 
+Grouped designs: each group by itself, so that the p-value is the least one times the groups.
+
 Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
 negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
 r is also orthogonal to what is orthogonal to all rows. And no symbol is more frequent than in the
@@ -41,6 +43,7 @@ import numpy.typing as npt
 
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
@@ -68,6 +71,8 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
             test = _of_design(mechanism, cells, reports)
         case NumberTable():
             test = _of_table(mechanism, cells.astype(np.float64), reports)
+        case GroupedDesign():
+            return _of_groups(mechanism, cells, questions)
         case _:
             assert_never(mechanism)
     found = min(0.0, test(0))
@@ -76,6 +81,22 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
     removed = range(reports + 1)
     forged = bisect_left(removed, True, key=lambda m: test(m) > allowed) if noticed else 0
     return Fit(max(LEAST_P, math.exp(max(found, math.log(LEAST_P)))), forged)
+
+
+def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> Fit:
+    """Each group by itself; what is forged in one group is not in another."""
+    groups, size = mechanism.groups, mechanism.each.cells
+    parts = [
+        fit(
+            mechanism.each,
+            cells[group * size : (group + 1) * size],
+            int(reports),
+            questions * groups,
+        )
+        for group, reports in enumerate(cells[-groups:])
+    ]
+    lowest = min(part.p_value for part in parts)
+    return Fit(min(1.0, groups * lowest), sum(part.forged for part in parts))
 
 
 def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:

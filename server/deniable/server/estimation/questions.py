@@ -8,13 +8,17 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import means
+from deniable.server.estimation import means, texts
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.shared.survey.kinds import Statistic
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text
 
-METHODS: Mapping[Statistic, str] = {"share": share_estimates.METHOD, "mean": means.METHOD}
+METHODS: Mapping[str, str] = {  # by kind
+    "bit": share_estimates.METHOD,
+    "number": means.METHOD,
+    "choice": share_estimates.METHOD,
+    "text": texts.METHOD,
+}
 
 Cells = npt.NDArray[np.int64]
 
@@ -22,12 +26,14 @@ Cells = npt.NDArray[np.int64]
 def estimates(
     question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, ...]:
-    """One for each of the question's labels."""
+    """One for each of the question's labels; of a text, for each that is found."""
     match question:
         case Number():
             return (means.mean(cells, question, confidence),)
         case Bit() | Choice():
             return _shares(question, cells[question.first_label :], reports, confidence)
+        case Text():
+            return texts.found(question, cells, reports, confidence)
         case _:
             assert_never(question)
 

@@ -10,8 +10,10 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Floor,
     RoundFacts,
     State,
+    floors,
     question_result,
     round_fits,
     rounds_so_far,
@@ -60,6 +62,7 @@ class QuestionView:
     reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
+    floor: Floor | None  # of a text
 
     @property
     def style(self) -> Style:
@@ -99,6 +102,12 @@ class SurveyPage:
     warning: str | None  # where reports of that round must be forged
     rounds: Sequence[RoundLink]  # the newest first
     questions: Sequence[QuestionView]
+
+    @property
+    def in_javascript(self) -> bool:
+        """Whether the client in JavaScript answers it."""
+        survey = self.published.survey
+        return not survey.repeats and all(each.labels for each in survey.questions)
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -173,7 +182,8 @@ def _view(
         labels=len(result.rows),
         reports=result.rows[0].reports,
         chart=chart,
-        trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
+        trend=_trend(question, survey, tallies) if len(question.labels) == 1 else None,
+        floor=floors(survey, tally).get(question.name),
     )
 
 

@@ -2,6 +2,7 @@
 
 from deniable.server.results.assembly import (
     about,
+    floors,
     question_result,
     rounds_so_far,
     state_at,
@@ -10,6 +11,7 @@ from deniable.server.results.assembly import (
 from deniable.server.results.document import (
     About,
     Fit,
+    Floor,
     QuestionResult,
     Results,
     Round,
@@ -23,6 +25,7 @@ from deniable.server.results.table import csv_text
 __all__ = [
     "About",
     "Fit",
+    "Floor",
     "QuestionResult",
     "Results",
     "Round",
@@ -31,6 +34,7 @@ __all__ = [
     "State",
     "about",
     "csv_text",
+    "floors",
     "question_result",
     "round_fits",
     "rounds_so_far",

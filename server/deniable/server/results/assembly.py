@@ -6,15 +6,19 @@ say why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TypeGuard
 
 from msgspec import UNSET
 
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.server.estimation.questions import METHODS, estimates
+from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.results.document import (
     About,
+    Floor,
     QuestionResult,
     Results,
     Round,
@@ -26,7 +30,7 @@ from deniable.server.results.forgery import round_fits, warning
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.questions import Question, Text
 
 NOT_YET_FINAL = (
     "reports of this round are still taken: its intervals are not valid for repeated looks"
@@ -36,6 +40,17 @@ NOTES = (
     f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases, at one look.",
     "Estimates are unbiased and never clipped: `consistent` is the nearest that is possible.",
     "`leverage` is how many honest answers one forged report can be worth.",
+)
+NOTHING_FOUND = "no text stands out"
+TEXTS = (
+    (
+        "Of a text question those answers are listed that stand out, as people wrote them: "
+        "`floors` says from how many people on a text is found."
+    ),
+    (
+        "The probability that any text is listed which nobody reported is at most "
+        f"{FALSE_DISCOVERY:.0%} in a round, if no report is forged; its `note` has its p-value."
+    ),
 )
 ONE_OF = (
     (
@@ -119,7 +134,7 @@ def about(question: Question) -> About:
         epsilon=str(question.epsilon),
         mechanism=question.mechanism.name,
         leverage=question.mechanism.leverage,
-        method=METHODS[question.statistic],
+        method=METHODS[question.kind],
         statistic=question.statistic,
         unit=question.unit,
         range=question.range,
@@ -133,7 +148,28 @@ def notes(survey: Survey) -> tuple[str, ...]:
     """How its results are read."""
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
-    return (*NOTES, *one, *kept)
+    texts = TEXTS if any(map(_is_open, survey.questions)) else ()
+    return (*NOTES, *texts, *one, *kept)
+
+
+def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
+    """Of each text question of a round that has enough reports."""
+    asked = [question for question in survey.questions if _is_open(question)]
+    counted = {question: tally.of(survey, question)[0] for question in asked if tally}
+    return {
+        question.name: _floor(question.mechanism.floor(reports), reports)
+        for question, reports in counted.items()
+        if reports >= survey.minimum_reports
+    }
+
+
+def _floor(share: float, reports: int) -> Floor:
+    return Floor(share=share, people=math.ceil(share * reports), false_discovery=FALSE_DISCOVERY)
+
+
+def _is_open(question: Question) -> TypeGuard[Text]:
+    """Whether what its estimates are of is found in the reports."""
+    return isinstance(question, Text)
 
 
 def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
@@ -168,6 +204,7 @@ def _round(
         note=facts.note,
         warning=warning(survey, tally, fits),
         fit=fits,
+        floors=floors(survey, tally) or UNSET,
         questions={q.name: _rows(survey, q, tally) for q in survey.questions},
     )
 
@@ -190,9 +227,10 @@ def _facts(
 def _rows(survey: Survey, question: Question, tally: RoundTally | None) -> tuple[Row, ...]:
     reports, cells = tally.of(survey, question) if tally else (0, None)
     if cells is not None and reports >= survey.minimum_reports:
-        return tuple(_row(estimate) for estimate in estimates(question, cells, reports))
+        found = estimates(question, cells, reports)
+        return tuple(map(_row, found)) or (_unknown("", reports, NOTHING_FOUND),)
     note = f"no estimate below {survey.minimum_reports:,} reports"
-    return tuple(_unknown(label, reports, note) for label in question.labels)
+    return tuple(_unknown(label, reports, note) for label in question.labels or ("",))
 
 
 def _row(estimate: Estimate) -> Row:
@@ -204,7 +242,7 @@ def _row(estimate: Estimate) -> Row:
         standard_error=estimate.standard_error,
         reports=estimate.reports,
         consistent=estimate.consistent,
-        note=None,
+        note=estimate.note,
     )
 
 

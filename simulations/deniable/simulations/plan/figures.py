@@ -9,6 +9,9 @@ are all alike, or of the mean of numbers that all stand at the worst place, with
                 k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2, for many people
     a number    the optimal table's on its grid alone, without what rounding to it adds
 
+A text is an option of as many as there are buckets, of which the final groups' reports tell;
+`floor` is the share from which on it is found at all. How close to the limit that is, is not known.
+
 How many direct answers carry as much depends on how people differ: here their answers are spread
 evenly, over the options or over the range. With σ^2 the variance of one, n deniable answers are
 worth n σ^2 / (σ^2 + n_variance), at the worst place.
@@ -28,6 +31,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
@@ -75,6 +79,8 @@ def least_n_variance(mechanism: Shape) -> float | None:
     """What no mechanism is below; None where it is not known closely."""
     if isinstance(mechanism, NumberTable):
         return _least_of_a_number(mechanism.epsilon)
+    if isinstance(mechanism, GroupedDesign):
+        return None
     e, k = math.exp(float(mechanism.epsilon)), mechanism.options
     told = max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
     return float(((k - 1) ** 2 / told - (k - 1) / k) / k)
@@ -120,6 +126,7 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
         "standard_error": error,
         "half_width_95": Z95 * error,
         "leverage": mechanism.leverage,
+        **({"floor": mechanism.floor(people)} if isinstance(mechanism, GroupedDesign) else {}),
     }
 
 
@@ -127,12 +134,12 @@ def _of_one(mechanism: Shape) -> float:
     """The variance of one direct answer, where they are spread evenly."""
     if isinstance(mechanism, NumberTable):
         return RANGE**2 / 12
-    return (mechanism.options - 1) / mechanism.options**2
+    return (mechanism.size - 1) / mechanism.size**2
 
 
 def _central(mechanism: Shape, people: int) -> float:
     """The variance with a trusted server, for one person who answers otherwise."""
     if isinstance(mechanism, NumberTable):
         return BoundedMean(mechanism.epsilon).variance(people)
-    moved = ADD_OR_DELETE if mechanism.options == 2 else REPLACE_ONE
+    moved = ADD_OR_DELETE if mechanism.size == 2 else REPLACE_ONE
     return GeometricCounts(mechanism.epsilon, moved).variance(people)

@@ -16,6 +16,7 @@ from deniable.simulations.population.noise import discrete_laplace, discrete_lap
 from deniable.simulations.population.numbers import grid_distribution, on_grid
 from deniable.simulations.population.people import whole_people
 from deniable.simulations.population.tallies import JOINT, MARGINALS, Tallies, drawn, fixed, rates
+from deniable.simulations.population.texts import text_tally
 
 __all__ = [
     "JOINT",
@@ -28,5 +29,6 @@ __all__ = [
     "grid_distribution",
     "on_grid",
     "rates",
+    "text_tally",
     "whole_people",
 ]

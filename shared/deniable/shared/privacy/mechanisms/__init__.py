@@ -1,7 +1,8 @@
 """Every mechanism, and the one of least predicted error where a survey names none.
 
 A mechanism is added by its own file and its line in DESIGNS or TABLES: from here `certify`, the
-defaults, the contract tests, the simulator and the documents' checks know it.
+defaults, the contract tests, the simulator and the documents' checks know it. Texts are reported
+by the designs for choices, in groups.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign, grouped
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 
@@ -40,6 +42,7 @@ __all__ = [
     "number_table",
     "sizes",
     "support_design",
+    "text_design",
 ]
 
 # Of two that err alike the first is taken: the one with the shorter report.
@@ -51,12 +54,14 @@ DESIGNS: list[type[SupportDesign]] = [
 ]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
 
+GROUPED: list[type[GroupedDesign]] = [grouped(each) for each in DESIGNS if each.kind == "choice"]
+
 Kept = TypeVar("Kept", bound=Shape)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
     """Those that answer this kind of question, or all, by name."""
-    listed: list[type[Shape]] = [*DESIGNS, *TABLES]
+    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *GROUPED]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
@@ -73,6 +78,14 @@ def number_table(
     """The named table on the named grid; what is left out is chosen for the least variance of
     the worst answer."""
     return _least_error(TABLES, epsilon, steps, name)
+
+
+def text_design(
+    epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
+) -> GroupedDesign:
+    """The named design in so many groups, or the one whose errors are least."""
+    chosen = _least_error(GROUPED, epsilon, buckets, name)
+    return type(chosen)(epsilon, buckets, groups, final)
 
 
 def mechanism(
