@@ -18,9 +18,11 @@ from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import TABLES, mechanisms
-from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.document import parse_document, parse_toml
 from tests.asked import position
 from tests.eventually import PATIENCE
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
 
 Message = dict[str, Any]  # JSON
 A_DAY = 86_400.0
@@ -87,6 +89,11 @@ class Adapter:
         report = survey.report(dict.fromkeys(survey.costs), lambda _: next(draws))
         (asked,) = (n for n, symbol in enumerate(report.symbols) if symbol is not None)
         return {"question": asked}
+
+    def place(self, salt: str, length: int, buckets: int, text: str) -> Message:
+        asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
+        (question,) = parse_toml(survey_text(asked)).questions
+        return {"placed": question.place(text)}
 
     def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
         return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}

@@ -104,12 +104,6 @@ class SurveyPage:
     questions: Sequence[QuestionView]
 
     @property
-    def in_javascript(self) -> bool:
-        """Whether the client in JavaScript answers it."""
-        survey = self.published.survey
-        return not survey.repeats and all(each.labels for each in survey.questions)
-
-    @property
     def first_rounds(self) -> Sequence[RoundLink]:
         return self.rounds[:MOST_ROUNDS]
 
