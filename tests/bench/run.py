@@ -33,6 +33,7 @@ SHORT = (
     "surveys",
     "population",
     "tables",
+    "texts",
 )
 LONG = ("coverage", "mutate", "ask_one")
 

@@ -47,6 +47,12 @@ kind = "choice"
 options = ["firefox", "chrome", "safari", "edge", "other"]
 other = "other"                   # takes whatever is not listed
 epsilon = "0.5"
+
+# [[question]]                    # an open question: what many people write is found, and shown
+# name = "word"
+# kind = "text"
+# length = 8                      # so many bytes of it count
+# epsilon = "2"                   # from how many people on, `deniable survey check` says
 """
 
 
