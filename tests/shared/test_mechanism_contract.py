@@ -194,7 +194,8 @@ def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding
 
 def sampled() -> list[Mechanism]:
     """One of each, at a size small enough to count every symbol."""
-    return [m for m in ALL if str(m.epsilon) in ("0.5", "2") and m.symbols <= 64]
+    few = [m for m in ALL if str(m.epsilon) in ("0.5", "2")]
+    return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
 
 
 @pytest.mark.parametrize("mechanism", sampled(), ids=named)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.shapes.grouped import grouped
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds.beginnings import FINAL, FIRST, Beginnings
@@ -76,6 +80,10 @@ def test_groups_are_all_but_equally_probable_and_together_certain() -> None:
     shares = QUESTION.mechanism.shares
     assert sum(shares) == ONE
     assert max(shares) - min(shares) <= 1
+    small = grouped(Unary)(Epsilon("1"), 2)
+    for group, share in enumerate(small.shares):
+        symbols = [s for s in small.encoding.symbols() if s & 255 == group]
+        assert sum(small.weight(symbol, 1) for symbol in symbols) == Fraction(share, ONE)
     edges = [
         QUESTION.mechanism.randomize((0,) * 19, draw) & 255
         for draw in (lambda _: 0, lambda bits: (1 << bits) - 1)

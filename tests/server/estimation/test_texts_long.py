@@ -31,7 +31,7 @@ def test_all_texts_above_the_floor_are_found_and_none_that_is_not_there(exponent
         one, took = play(seed, exponent)
         seen, longest = seen + one, max(longest, took)
     print(f"Zipf {exponent}: {dict(seen)}, {longest:.1f} s at most")
-    assert seen["above"] >= 2 * RUNS
+    assert seen["above"] >= RUNS
     assert_not_below(seen["above, found"], seen["above"], FOUND)
     assert_not_below(RUNS - seen["rounds with a false one"], RUNS, 1 - FALSE_DISCOVERY)
     assert_not_below(seen["intervals that hold"], seen["found"], CONFIDENCE)
