@@ -31,11 +31,12 @@ SHORT = (
     "written",
     "settling",
     "surveys",
+    "rounds",
     "population",
     "tables",
     "texts",
 )
-LONG = ("coverage", "mutate", "ask_one")
+LONG = ("coverage", "mutate", "ask_one", "archive")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

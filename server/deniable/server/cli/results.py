@@ -29,6 +29,12 @@ def arguments(parser: ArgumentParser) -> None:
         "--token", help=f"an analyst's, for --server; better in the environment's {TOKEN}"
     )
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
+    parser.add_argument(
+        "--from", dest="first", type=int, metavar="N", help="only this round and later ones"
+    )
+    parser.add_argument(
+        "--until", dest="last", type=int, metavar="N", help="only this round and earlier ones"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument("--csv", action="store_true", help="print a table for other programs")
@@ -52,20 +58,30 @@ def run(chosen: Namespace) -> int:
 def _from_store(chosen: Namespace) -> Results:
     from datetime import UTC, datetime
 
-    from deniable.server.results import survey_results
+    from deniable.server.results import Window, survey_results
     from deniable.server.store import open_store
     from deniable.server.surveys.catalogue import Catalogue
 
     with open_store(chosen.data) as store:
         published = Catalogue(store).find(chosen.survey)
-        tallies = store.tallies(published.sequence)
-    return survey_results(published, tallies, datetime.now(UTC), chosen.round)
+        tallies = store.tallies(published.sequence, chosen.first, chosen.last)
+    survey, first, last = published.survey, chosen.first, chosen.last
+    shown = Window(
+        max(survey.first_round, survey.first_round if first is None else first),
+        min(survey.last_round, survey.last_round if last is None else last),
+    )
+    return survey_results(published, tallies, datetime.now(UTC), chosen.round, shown)
 
 
 def _from_server(chosen: Namespace) -> Results:
     from deniable.server.cli.remote import remote_results
 
-    return remote_results(chosen.server, chosen.survey, chosen.round, chosen.token)
+    return remote_results(chosen.server, chosen.survey, _asked(chosen), chosen.token)
+
+
+def _asked(chosen: Namespace) -> dict[str, int]:
+    given = {"round": chosen.round, "from": chosen.first, "until": chosen.last}
+    return {name: number for name, number in given.items() if number is not None}
 
 
 def lines(results: Results) -> Iterator[str]:
@@ -75,6 +91,8 @@ def lines(results: Results) -> Iterator[str]:
     yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
     if not results.rounds:
         yield "\nNo round has begun yet, so there is nothing to show."
+    if results.left_out:
+        yield f"\nThe newest rounds; {results.left_out:,} earlier ones: --until N"
     for period in results.rounds:
         yield ""
         yield from _round_lines(results, period)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +14,14 @@ from deniable.server.results import (
     Floor,
     RoundFacts,
     State,
+    Window,
     floors,
     question_result,
     round_fits,
     rounds_so_far,
     state_at,
     warning,
+    window,
 )
 from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -30,7 +33,10 @@ from deniable.shared.survey.wording import repeated
 
 MOST_ROWS = 200  # of a table on a page; the CSV has all
 MOST_ROUNDS = 12  # in the row of links; the others are behind it
+MOST_LISTED = 200  # with those behind it; earlier ones are on pages of their own
 MOST_TREND_ROUNDS = 60
+
+_NUMBER = re.compile("[0-9]{1,9}")
 
 OUTCOMES = {
     "accepted": "counted",
@@ -101,6 +107,8 @@ class SurveyPage:
     period_name: str
     warning: str | None  # where reports of that round must be forged
     rounds: Sequence[RoundLink]  # the newest first
+    before: int | None  # the newest of those that are not in the list, if there are any
+    later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
 
     @property
@@ -113,11 +121,15 @@ class SurveyPage:
 
 
 def survey_page(
-    published: PublishedSurvey, tallies: Sequence[RoundTally], now: datetime, asked: str | None
+    published: PublishedSurvey,
+    tallies: Sequence[RoundTally],
+    now: datetime,
+    asked: str | None,
+    shown: Window | None = None,
 ) -> SurveyPage:
     """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
-    rounds = rounds_so_far(published, tallies, now)
+    rounds = rounds_so_far(published, tallies, now, shown)
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
@@ -133,8 +145,18 @@ def survey_page(
         period_name=survey.round_title(number) if number is not None else "",
         warning=warning(survey, tally, round_fits(survey, tally)),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
+        before=shown.first - 1 if shown and shown.left_out else None,
+        later=asked is not None,
         questions=[_view(question, survey, tallies, tally) for question in survey.questions],
     )
+
+
+def page_window(survey: Survey, now: datetime, asked: str | None) -> Window:
+    """The newest rounds; or those up to some way after the one that is asked for."""
+    newest = window(survey, now, most=MOST_LISTED)
+    if asked is None or not _NUMBER.fullmatch(asked) or int(asked) in newest:
+        return newest
+    return window(survey, now, last=int(asked) + MOST_ROUNDS, most=MOST_LISTED)
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -21,6 +21,7 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
+from deniable.server.results.window import Window, window
 
 __all__ = [
     "About",
@@ -32,6 +33,7 @@ __all__ = [
     "RoundFacts",
     "Row",
     "State",
+    "Window",
     "about",
     "csv_text",
     "floors",
@@ -41,4 +43,5 @@ __all__ = [
     "state_at",
     "survey_results",
     "warning",
+    "window",
 ]

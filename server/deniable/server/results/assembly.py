@@ -27,6 +27,8 @@ from deniable.server.results.document import (
     State,
 )
 from deniable.server.results.forgery import round_fits, warning
+from deniable.server.results.remembered import Remembered
+from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
@@ -75,18 +77,22 @@ LATCHED = (
 )
 
 
+_REMEMBERED = Remembered()
+
+
 def survey_results(
     published: PublishedSurvey,
     tallies: Iterable[RoundTally],
     now: datetime,
     round: int | None = None,  # noqa: A002 - the protocol's word
+    shown: Window | None = None,
 ) -> Results:
-    """Every round that has begun or has reports, or the one that is asked for."""
+    """Every round that has begun or has reports, those that are shown, or the one asked for."""
     survey = published.survey
     kept = {tally.round: tally for tally in tallies}
-    numbers = _numbers(survey, kept, now)
+    numbers = _numbers(survey, kept, now, shown)
     if round is not None:
-        numbers = [_known(round, numbers, survey)]
+        numbers = [_known(round, numbers, survey, now)]
     return Results(
         survey=published.id,
         name=survey.name,
@@ -100,17 +106,24 @@ def survey_results(
         about={question.name: about(question) for question in survey.questions},
         ask=1 if survey.asks_one else UNSET,
         repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
+        left_out=shown.left_out if shown and shown.left_out else UNSET,
         notes=notes(survey),
-        rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
+        rounds=tuple(
+            _REMEMBERED.round(_round, published, number, kept.get(number), now)
+            for number in numbers
+        ),
     )
 
 
 def rounds_so_far(
-    published: PublishedSurvey, tallies: Sequence[RoundTally], now: datetime
+    published: PublishedSurvey,
+    tallies: Sequence[RoundTally],
+    now: datetime,
+    shown: Window | None = None,
 ) -> list[RoundFacts]:
     """The same rounds without their estimates."""
     kept = {tally.round: tally for tally in tallies}
-    numbers = _numbers(published.survey, kept, now)
+    numbers = _numbers(published.survey, kept, now, shown)
     return [_facts(published, number, kept.get(number), now) for number in numbers]
 
 
@@ -172,21 +185,26 @@ def _is_open(question: Question) -> TypeGuard[Text]:
     return isinstance(question, Text)
 
 
-def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
-    return sorted(kept.keys() | set(_begun(survey, now)))
+def _numbers(
+    survey: Survey, kept: Mapping[int, RoundTally], now: datetime, shown: Window | None
+) -> list[int]:
+    within = shown or Window(survey.first_round, survey.last_round)
+    inside = {number for number in kept if number in within}
+    return sorted(inside | set(_begun(survey, now, within)))
 
 
-def _begun(survey: Survey, now: datetime) -> Iterator[int]:
-    for number in range(survey.first_round, survey.last_round + 1):
+def _begun(survey: Survey, now: datetime, within: Window) -> Iterator[int]:
+    for number in range(within.first, within.last + 1):
         if survey.round_starts(number) > now:
             return
         yield number
 
 
-def _known(number: int, numbers: Sequence[int], survey: Survey) -> int:
+def _known(number: int, numbers: Sequence[int], survey: Survey, now: datetime) -> int:
     if number in numbers:
         return number
-    begun = f"its rounds so far are {numbers[0]} to {numbers[-1]}" if numbers else "none has begun"
+    first, last = survey.first_round, window(survey, now - AHEAD).last
+    begun = f"its rounds so far are {first} to {last}" if first <= last else "none has begun"
     raise Refused(f"survey {survey.name!r} has no round {number} yet; {begun}")
 
 

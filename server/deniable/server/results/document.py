@@ -116,6 +116,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: dict[str, About]
     ask: Count | UnsetType = UNSET  # of its questions each install is asked so many; else all
     repeat_rounds: Count | UnsetType = UNSET  # so many rounds share one report; else each has one
+    left_out: Count | UnsetType = UNSET  # so many earlier rounds were asked for, too
     notes: tuple[str, ...]
     rounds: tuple[Round, ...]
 

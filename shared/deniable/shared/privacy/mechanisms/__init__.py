@@ -15,6 +15,7 @@ from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomized
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
+from deniable.shared.privacy.mechanisms.projective_geometry import ProjectiveGeometry
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
@@ -32,6 +33,7 @@ __all__ = [
     "LocalLaplace",
     "OneBitMean",
     "OptimalTable",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "SplitSign",
     "SubsetSelection",
@@ -51,10 +53,15 @@ DESIGNS: list[type[SupportDesign]] = [
     KRandomizedResponse,
     SubsetSelection,
     Unary,
+    ProjectiveGeometry,
 ]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
 
-GROUPED: list[type[GroupedDesign]] = [grouped(each) for each in DESIGNS if each.kind == "choice"]
+GROUPED: list[type[GroupedDesign]] = [  # those that count their options themselves
+    grouped(each)
+    for each in DESIGNS
+    if each.kind == "choice" and each.supported_by is SupportDesign.supported_by
+]
 
 Kept = TypeVar("Kept", bound=Shape)
 
