@@ -68,13 +68,3 @@ def test_the_test_above_can_fail() -> None:
     """One text in three missed, or a false one in every fourth round, is caught."""
     assert_implausible(round(2 / 3 * 2 * RUNS), 2 * RUNS, FOUND)
     assert_implausible(RUNS - RUNS // 4, RUNS, 1 - FALSE_DISCOVERY)
-
-
-@pytest.mark.long
-def test_texts_far_below_the_floor_are_seldom_found() -> None:
-    """The twin in power: at half of the floor hardly any is."""
-    question, generator = asking("twin"), np.random.default_rng(20261119)
-    half = int(question.mechanism.floor(PEOPLE) * PEOPLE / 2)
-    people = {f"rare {n:03d}": half for n in range(10)}
-    cells = text_tally(question, people, PEOPLE - 10 * half, generator)
-    assert len(found(question, cells, PEOPLE, CONFIDENCE)) <= 2
