@@ -37,6 +37,7 @@ SHORT = (
     "tables",
     "statements",
     "vectors",
+    "texts",
 )
 LONG = ("coverage", "mutate", "ask_one", "archive")
 

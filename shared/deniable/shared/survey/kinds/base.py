@@ -90,12 +90,16 @@ class BaseQuestion(ABC):
         """What its author may not have meant."""
         return None
 
+    def foretold(self, people: int) -> str:  # noqa: ARG002 # most say it by their interval
+        """What else so many people will tell, in words."""
+        return ""
+
     # Results
 
     @property
     @abstractmethod
     def labels(self) -> Sequence[str]:
-        """What the estimates are of, one for each."""
+        """What the estimates are of, one for each; none where the reports decide what is found."""
 
     @property
     def first_label(self) -> int:
