@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from deniable.server.store.protocol import StoreLost
@@ -104,20 +104,48 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
         raise ours(error, aim) from error
 
 
+@contextmanager
+def writing(engine: Engine, aim: str) -> Iterator[sqlite3.Connection]:
+    """The same for who writes by the driver alone, which is quicker."""
+    try:
+        with closing(engine.raw_connection()) as pooled:
+            driver = _driver(pooled)
+            driver.execute("BEGIN IMMEDIATE")
+            try:
+                yield driver
+                driver.execute("COMMIT")
+            except BaseException:
+                driver.rollback()
+                raise
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise ours(error, aim) from error
+
+
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """What a connection speaks through, in its transaction."""
+    return _driver(connection.connection)
+
+
 def empty_log(engine: Engine) -> bool:
     """Bring the write-ahead log into the file and empty it. Whether it is empty: it waits for
     nobody, and whoever is reading keeps what it reads."""
     try:
-        with engine.connect() as connection:
-            driver = connection.connection.cursor()
+        with closing(engine.raw_connection()) as pooled:
+            driver = _driver(pooled)
             driver.execute("PRAGMA busy_timeout = 0")
             try:
                 (busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 driver.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
-    except sqlite3.Error as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         raise ours(error, "empty its log") from error
     return not busy
+
+
+def _driver(pooled: PoolProxiedConnection) -> sqlite3.Connection:
+    driver = pooled.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
 
 
 def _has_content(file: Path) -> bool:

@@ -17,6 +17,7 @@ from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
+    driver_of,
     empty_log,
     engine_of,
     transaction,
@@ -68,4 +69,4 @@ def _move_envelopes(connection: Connection) -> None:
     rows = connection.exec_driver_sql(OLD)
     while some := rows.fetchmany(AT_ONCE):
         for of, members in groupby(some, key=lambda row: (row[0], row[1])):
-            keep(connection, of, [Kept(row[2], row[3], row[4]) for row in members])
+            keep(driver_of(connection), of, [Kept(row[2], row[3], row[4]) for row in members])

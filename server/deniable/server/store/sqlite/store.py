@@ -14,9 +14,11 @@ from deniable.server.store.sql.reports import sealed_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sqlite.database import (
     create_database,
+    driver_of,
     empty_log,
     open_database,
     transaction,
+    writing,
 )
 from deniable.server.store.sqlite.envelopes import delete_envelopes
 from deniable.server.store.sqlite.reports import SqliteTransaction
@@ -52,12 +54,12 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        with self._writing("write reports") as connection:
-            yield SqliteTransaction(connection)
+        with writing(self._engine, "write reports") as driver:
+            yield SqliteTransaction(driver)
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            return delete_envelopes(connection, sealed_rounds(connection), most)
+            return delete_envelopes(driver_of(connection), sealed_rounds(connection), most)
 
     def forget_order(self) -> bool:
         return empty_log(self._engine)
