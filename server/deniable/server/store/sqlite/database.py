@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from deniable.server.store.protocol import StoreLost
@@ -104,46 +104,16 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
         raise ours(error, aim) from error
 
 
-@contextmanager
-def writing(engine: Engine, aim: str) -> Iterator[sqlite3.Connection]:
-    """The same for who writes by the driver alone, which is quicker."""
-    try:
-        with closing(engine.raw_connection()) as pooled:
-            driver = _driver(pooled)
-            driver.execute("BEGIN IMMEDIATE")
-            try:
-                yield driver
-                driver.execute("COMMIT")
-            except BaseException:
-                driver.rollback()
-                raise
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise ours(error, aim) from error
+def connect(file: Path) -> sqlite3.Connection:
+    """By the driver alone, whose transactions begin and end where they say so."""
+    driver = sqlite3.connect(file, timeout=BUSY_SECONDS, check_same_thread=False)
+    _set_up(driver)
+    return driver
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
     """What a connection speaks through, in its transaction."""
-    return _driver(connection.connection)
-
-
-def empty_log(engine: Engine) -> bool:
-    """Bring the write-ahead log into the file and empty it. Whether it is empty: it waits for
-    nobody, and whoever is reading keeps what it reads."""
-    try:
-        with closing(engine.raw_connection()) as pooled:
-            driver = _driver(pooled)
-            driver.execute("PRAGMA busy_timeout = 0")
-            try:
-                (busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                driver.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise ours(error, "empty its log") from error
-    return not busy
-
-
-def _driver(pooled: PoolProxiedConnection) -> sqlite3.Connection:
-    driver = pooled.driver_connection
+    driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
 
@@ -163,7 +133,7 @@ def engine_of(file: Path) -> Engine:
     return engine
 
 
-def _set_up(connection: Any, _: object) -> None:  # Any: the driver's connection
+def _set_up(connection: Any, _: object = None) -> None:  # Any: the driver's connection
     connection.isolation_level = None  # transactions begin where we say so, below
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")

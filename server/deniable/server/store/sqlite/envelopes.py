@@ -132,9 +132,7 @@ def _row(number: int, of: Round, place: int, rows: bytes) -> tuple[int | bytes, 
     return *values, digest_of(*values)
 
 
-def _free_number(
-    driver: sqlite3.Connection, of: Round, place: int, others: Collection[int]
-) -> int:
+def _free_number(driver: sqlite3.Connection, of: Round, place: int, others: Collection[int]) -> int:
     """Of a new bucket. Whoever chooses ids can find two places of one hash in an hour of computing:
     the later one takes the next hash, or it would overwrite the other's envelopes."""
     numbers = (_number(of, place, tries) for tries in count())

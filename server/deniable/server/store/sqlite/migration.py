@@ -18,12 +18,12 @@ from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
     driver_of,
-    empty_log,
     engine_of,
     transaction,
     version_of,
 )
 from deniable.server.store.sqlite.envelopes import keep
+from deniable.server.store.sqlite.line import Line
 from deniable.server.store.sqlite.schema import VERSION, envelopes
 from deniable.shared.errors import StoreUnusable
 
@@ -39,13 +39,14 @@ def migrate(data: Path) -> bool:
 def migrate_file(file: Path) -> bool:
     if version_of(file) not in OLDER:
         return False
-    engine = engine_of(file)
+    engine, line = engine_of(file), Line(file)
     try:
         with transaction(engine, "migrate its tables") as connection:
             _migrate(connection)
-        if not empty_log(engine):
+        if not line.empty_log():
             raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")
     finally:
+        line.close()
         engine.dispose()
     return True
 

@@ -13,14 +13,14 @@ from sqlalchemy import Connection, Engine
 from deniable.server.store.sql.reports import sealed_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sqlite.database import (
+    FILE,
     create_database,
     driver_of,
-    empty_log,
     open_database,
     transaction,
-    writing,
 )
 from deniable.server.store.sqlite.envelopes import delete_envelopes
+from deniable.server.store.sqlite.line import Line
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.shared.errors import StoreUnusable
 
@@ -30,6 +30,7 @@ LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 class SqliteStore(SqlStore):
     def __init__(self, engine: Engine, data: Path) -> None:
         self._engine, self._data = engine, data
+        self._line = Line(data / FILE)
 
     @classmethod
     def create(cls, data: Path) -> Self:
@@ -50,11 +51,12 @@ class SqliteStore(SqlStore):
         return f"--data {self._data}"
 
     def close(self) -> None:
+        self._line.close()
         self._engine.dispose()
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        with writing(self._engine, "write reports") as driver:
+        with self._line.transaction("write reports") as driver:
             yield SqliteTransaction(driver)
 
     def purge(self, most: int) -> int:
@@ -62,7 +64,7 @@ class SqliteStore(SqlStore):
             return delete_envelopes(driver_of(connection), sealed_rounds(connection), most)
 
     def forget_order(self) -> bool:
-        return empty_log(self._engine)
+        return self._line.empty_log()
 
     def check_writable(self) -> None:
         with self._writing("begin to write"):
