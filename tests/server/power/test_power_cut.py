@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shared_object = tmp_path_factory.mktemp("recorder") / "recorder.so"
-    command = ["cc", "-shared", "-fPIC", "-O1", "-o", shared_object, RECORDER, "-ldl"]
+    command = f"cc -shared -fPIC -O1 -o {shared_object} {RECORDER} -ldl".split()
     subprocess.run(command, check=True)
     return shared_object
 
@@ -89,7 +89,7 @@ class Run:
         return faults
 
 
-def ids(content: bytes) -> set[bytes]:
+def ids(content: bytes | bytearray) -> set[bytes]:
     return {bytes(content[start : start + 16]) for start in range(0, len(content), 16)}
 
 

@@ -18,7 +18,7 @@ from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
 BUSY_SECONDS = 10
-PRAGMAS = (
+PRAGMAS: tuple[str, ...] = (
     "journal_mode = WAL",
     "synchronous = FULL",  # a commit is on disk, also after a power cut
     "foreign_keys = ON",
