@@ -34,7 +34,7 @@ SHORT = (
     "population",
     "tables",
 )
-LONG = ("coverage", "mutate", "ask_one")
+LONG = ("coverage", "mutate", "ask_one", "soak")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

@@ -11,9 +11,10 @@ import os
 import random
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
-from deniable.server.intake.writer import Writer
+from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Upload
 from deniable.server.store.sqlite import database
 from deniable.server.surveys.catalogue import Catalogue
@@ -49,12 +50,20 @@ def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed:
     chance = random.Random(seed)
     while envelopes > 0:
         group = [upload(asked, chance) for _ in range(min(envelopes, chance.choice((1, 1, 9))))]
-        writer.write(group)
+        until_taken(writer, group)
         os.write(log, b"".join(each.id for each in group))
         writer.count({COUNTED: len(group)})
         if chance.random() < 0.1:
-            writer.write(group)
+            until_taken(writer, group)
         envelopes -= len(group)
+
+
+def until_taken(writer: Writer, group: list[Upload]) -> None:
+    """As a client does."""
+    while True:
+        with suppress(Unavailable):
+            writer.write(group)
+            return
 
 
 def upload(asked: PublishedSurvey, chance: random.Random) -> Upload:

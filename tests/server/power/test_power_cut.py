@@ -21,11 +21,11 @@ from deniable.server.store import Inspection, SqliteStore, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
 from tests.server.power.disk import LOSSES, Disk, Loss, Operation, recorded
-from tests.server.power.recorded import ACKNOWLEDGED, reports_of
+from tests.server.power.recorded import ACKNOWLEDGED, CLIENTS, reports_of
 from tests.server.surveys import DECEMBER, published, survey
 from tests.server.world import NOON
 
-RECORDER = Path(__file__).with_name("recorder.c")
+RECORDER, FULL = (Path(__file__).with_name(f"{name}.c") for name in ("recorder", "full"))
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite makes it anew
 
@@ -34,12 +34,27 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shared_object = tmp_path_factory.mktemp("recorder") / "recorder.so"
-    command = f"cc -shared -fPIC -O1 -o {shared_object} {RECORDER} -ldl".split()
+def compiled(source: Path, folder: Path) -> Path:
+    shared_object = folder / f"{source.stem}.so"
+    command = f"cc -shared -fPIC -O1 -o {shared_object} {source} -ldl".split()
     subprocess.run(command, check=True)
     return shared_object
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(RECORDER, tmp_path_factory.mktemp("recorder"))
+
+
+def run_beneath(shared_object: Path, data: Path, envelopes: int, syncs: str, **more: str) -> None:
+    """The store and the writer, with something loaded before them."""
+    subprocess.run(
+        [sys.executable, "-m", "tests.server.power.recorded", data, str(envelopes), syncs],
+        env={**os.environ, "LD_PRELOAD": str(shared_object), **more},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
 
 
 class Run:
@@ -50,17 +65,8 @@ class Run:
         with SqliteStore.create(data) as store:
             published(store, survey())
         self.start = Path(shutil.copytree(data, folder / "start"))
-        subprocess.run(
-            [sys.executable, "-m", "tests.server.power.recorded", data, str(envelopes), syncs],
-            env={
-                **os.environ,
-                "LD_PRELOAD": str(recorder),
-                "RECORD_FOLDER": str(data),
-                "RECORD_LOG": str(log),
-            },
-            cwd=ROOT,
-            check=True,
-        )
+        names = {"RECORD_FOLDER": str(data), "RECORD_LOG": str(log)}
+        run_beneath(recorder, data, envelopes, syncs, **names)
         self.operations = [each for each in recorded(log) if each.name != SHARED]
         self.folder = folder
 
@@ -160,3 +166,27 @@ def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
     assert come_again(tmp_path / "cut", ids(acknowledged)) == 0
     assert come_again(tmp_path / "cut", {bytes(16)}) == 1
     assert fault(tmp_path / "cut", {*ids(acknowledged)}) is not None, "the new one is not counted"
+
+
+def fill_up(tmp_path: Path, envelopes: int) -> int:
+    """How often the disk was full, while as many envelopes were sent until they were taken."""
+    data, log = tmp_path / "data", tmp_path / "log"
+    with SqliteStore.create(data) as store:
+        published(store, survey())
+    names = {"FULL_FOLDER": str(data), "FULL_LOG": str(log)}
+    run_beneath(compiled(FULL, tmp_path), data, envelopes, "FULL", **names)
+    acknowledged = ids((data / ACKNOWLEDGED).read_bytes())
+    assert len(acknowledged) == envelopes // CLIENTS * CLIENTS
+    assert fault(data, acknowledged) is None
+    return log.stat().st_size
+
+
+def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
+    assert fill_up(tmp_path, 200) > 20
+
+
+@pytest.mark.long
+def test_a_disk_that_is_full_hundreds_of_times_loses_nothing(tmp_path: Path) -> None:
+    times = fill_up(tmp_path, 4_000)
+    assert times >= 200
+    print(f"the disk was full {times} times, nothing lost, nothing double")
