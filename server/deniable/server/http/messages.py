@@ -70,21 +70,23 @@ def problem(
     code: RequestCode | None = None,
     retry_after: int = RETRY_AFTER_SECONDS,
 ) -> Response:
-    title = HTTPStatus(status).phrase
-    document = Problem(
-        type="about:blank",
-        title=title,
-        status=status,
-        detail=detail,
-        instance=request_id(),
-        code=code or UNSET,
-    )
-    response = answer(document, status, PROBLEM)
+    response = answer(described(status, detail, code), status, PROBLEM)
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
         response.headers["Retry-After"] = str(retry_after)
     return response
+
+
+def described(status: int, detail: str, code: RequestCode | None = None) -> Problem:
+    return Problem(
+        type="about:blank",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=request_id(),
+        code=code or UNSET,
+    )
 
 
 def answer(document: Struct, status: int = 200, mimetype: str = JSON) -> Response:

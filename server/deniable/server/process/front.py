@@ -30,7 +30,7 @@ from deniable.server.http.envelopes import (
     receipt,
     uploads_of,
 )
-from deniable.server.http.messages import HttpError, Status, answer, problem_of
+from deniable.server.http.messages import HttpError, Status, answer, described, problem_of
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.writer import Settled, Unavailable
@@ -75,9 +75,8 @@ class Front:
         self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
         self._pace = Pace()
         self._alive = self._finished(answer(Status(status="alive")), create_environ("/healthz"))
-        nothing = answer(Receipt(accepted=0, duplicates=0, refused=()))
-        _, headers, _ = self._finished(nothing, create_environ(ENVELOPES, method="POST"))
-        self._headers = [pair for pair in headers if pair[0] != "Content-Length"]
+        self._headers = self._headers_of(answer(Receipt(accepted=0, duplicates=0, refused=())))
+        self._busy_headers = self._headers_of(problem_of(HttpError(503, BUSY)))
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._bodies = loop, Bodies(loop)
@@ -118,8 +117,8 @@ class Front:
         return self._is_fresh(headers.get("authorization"))
 
     async def _quick(self, scope: Scope, body: bytes) -> Reply:
-        if self._waiting >= MOST_HERE:
-            raise HttpError(503, BUSY)
+        if self._waiting >= MOST_HERE:  # as cheap as can be: there is more to do than can be done
+            return 503, self._busy_headers, msgspec.json.encode(described(503, BUSY))
         headers = scope.headers
         kind, token = headers.get("content-type", ""), headers.get("authorization")
         sent = Sent(kind, token, body, self._sender(scope))
@@ -208,6 +207,11 @@ class Front:
         return neighbourhood(address)
 
     # Answers of our own
+
+    def _headers_of(self, response: Response) -> Headers:
+        """Those of every such answer to who sends reports."""
+        _, headers, _ = self._finished(response, create_environ(ENVELOPES, method="POST"))
+        return [pair for pair in headers if pair[0] != "Content-Length"]
 
     def _refusal(self, error: HttpError, scope: Scope) -> Reply:
         return self._finished(problem_of(error), environ_of(scope, b""))
