@@ -77,8 +77,8 @@ def crowded(data: Path) -> PublishedSurvey:
     first = PERIODS["day"].round_of(today) - ROUNDS
     with SqliteStore.create(data) as store:
         catalogue = Catalogue(store)
-        for number in range(SURVEYS):
-            asked = published(
+        asked = [
+            published(
                 store,
                 survey(
                     name=f"survey-{number}",
@@ -88,10 +88,13 @@ def crowded(data: Path) -> PublishedSurvey:
                 ),
                 catalogue,
             )
+            for number in range(SURVEYS)
+        ]
+        for each in asked:
             with store.transaction() as transaction:
                 for day in range(ROUNDS):
-                    transaction.add(asked.sequence, first + day, 2, np.ones(2, np.int64))
-    return asked
+                    transaction.add(each.sequence, first + day, 2, np.ones(2, np.int64))
+    return asked[-1]
 
 
 def uploads(asked: PublishedSurvey) -> Make:
@@ -138,7 +141,7 @@ async def soak(
 def sample(worker: int, now: float) -> Sample:
     status = Path(f"/proc/{worker}/status").read_text()
     memory = int(status.split("VmRSS:")[1].split()[0]) / 1024
-    return now, memory, len(os.listdir(f"/proc/{worker}/fd"))
+    return now, memory, len(list(Path(f"/proc/{worker}/fd").iterdir()))
 
 
 def growth(samples: list[Sample], seconds: float) -> float:

@@ -20,11 +20,12 @@ from deniable.shared.refusals import RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+PROBLEMS = "/problems/"  # where each kind of problem has a page in words
 RETRY_AFTER_SECONDS = 5
 
 
 class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a request was not answered."""
+    """Why a request was not answered; its type is the address of a page that explains it."""
 
     type: str
     title: str
@@ -80,7 +81,7 @@ def problem(
 
 def described(status: int, detail: str, code: RequestCode | None = None) -> Problem:
     return Problem(
-        type="about:blank",
+        type=f"{PROBLEMS}{code or status}",
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
