@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -48,7 +50,10 @@ def fault_of(response: Response) -> str | None:
         return f"{place}: {media_type} is not listed"
     if "json" not in media_type:
         return None
-    fault = unlike(response.json, content[media_type]["schema"])
+    said = response.get_data()
+    if response.content_encoding == "gzip":
+        said = gzip.decompress(said)
+    fault = unlike(json.loads(said), content[media_type]["schema"])
     return fault and f"{place}: {fault}"
 
 
