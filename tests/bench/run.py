@@ -28,6 +28,7 @@ SHORT = (
     "start",
     "answer",
     "ingest",
+    "limits",
     "written",
     "settling",
     "surveys",
