@@ -32,10 +32,12 @@ SHORT = (
     "written",
     "settling",
     "surveys",
+    "rounds",
     "population",
     "tables",
+    "statements",
 )
-LONG = ("coverage", "mutate", "ask_one", "soak")
+LONG = ("coverage", "mutate", "ask_one", "archive", "soak")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

@@ -43,12 +43,13 @@ EDGES = [  # a line, the last that is taken in its place, the first that is refu
     ("grid = 64", "grid = 255", "grid = 256", "1 to 255 steps, got 256"),
 ]
 
-TO_100 = (2, 3, 5, 16, 100)
+TO_4096 = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096)
 SIZES = {  # the least and the largest that each mechanism takes, and those at which it is proved
     "randomized-response": (2, 2, (2,)),
-    "k-randomized-response": (2, 65_536, (*TO_100, 1_024, 8_192, 65_536)),
-    "subset-selection": (2, 8_192, (*TO_100, 1_024, 8_192)),
-    "unary": (2, 8_192, (*TO_100, 1_024, 8_192)),
+    "k-randomized-response": (2, 65_536, (*TO_4096, 8_192, 20_000, 65_536)),
+    "subset-selection": (2, 8_192, (*TO_4096, 8_192)),
+    "unary": (2, 8_192, (*TO_4096, 8_192)),
+    "projective-geometry": (2, 65_536, (*TO_4096, 8_192, 20_000, 65_536)),
     "one-bit-mean": (1, 1, (1,)),
     "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
     "ternary": (2, 2, (2,)),

@@ -17,6 +17,7 @@ from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, Mechanis
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
+    ProjectiveGeometry,
     RandomizedResponse,
     SplitSign,
     SubsetSelection,
@@ -49,6 +50,15 @@ def exp_below(epsilon: Epsilon) -> Fraction:
 
 def worst_column(rows: list[list[Fraction]]) -> Fraction:
     return max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
+
+
+def supporting(design: SupportDesign, option: int, row: list[Fraction]) -> Fraction:
+    """The exact probability that a report under this row supports the option."""
+    speaks = [
+        any(option in design.supported_by(cell) for cell in design.cells_of(symbol))
+        for symbol in design.encoding.symbols()
+    ]
+    return sum((p for p, does in zip(row, speaks, strict=True) if does), Fraction(0))
 
 
 def mean_value(table: NumberTable, row: tuple[int, ...]) -> Fraction:
@@ -126,10 +136,16 @@ def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
 
 
 @every_mechanism
-def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
-    """The values' mean is the answer to 2^-40 of a step. A design is unbiased by its rates."""
+def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
+    """The values' mean is the answer to 2^-40 of a step. A design is unbiased where every option is
+    supported with `keep` when true and with `lie` when any other is: to the nearest unit."""
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
+        near = Fraction(1, 2) + Fraction(1, 2**30)
+        for answer, exact in enumerate(exact_rows(mechanism)):
+            for option in {0, 1, answer, mechanism.options - 1}:
+                stated = mechanism.keep if option == answer else mechanism.lie
+                assert abs(supporting(mechanism, option, exact) * ONE - stated) <= near
         return
     for answer, row in enumerate(mechanism.rows):
         assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
@@ -267,11 +283,12 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """k-ary response while options are few, subsets beyond; the total over the options decides.
-    Where subsets have one option both are the same, and k-ary response has the shorter report."""
+    """k-ary response while options are few, subsets beyond, and geometries where subsets end; the
+    total over the options decides. Where subsets have one option both are the same, and k-ary
+    response has the shorter report."""
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
-    few, many = "k-randomized-response", "subset-selection"
-    assert names == [few, few, few, many, many, few]
+    few, many, most = "k-randomized-response", "subset-selection", "projective-geometry"
+    assert names == [few, few, few, many, many, most]
     for k in range(2, 40):
         chosen = support_design("choice", Epsilon("1"), k).predicted_error(1)
         named_errors = [
@@ -322,7 +339,7 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
         else:
-            rate = mechanism.rate(0, answer) / ONE
+            rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
             stated = mechanism.variance(1, float(answer == 0))
         assert stated == pytest.approx(spread, rel=1e-6)
@@ -536,6 +553,30 @@ def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
     lie_too_many = KRandomizedResponse(Epsilon("1"), 5)
     lie_too_many.lie += 1
     assert not certify(lie_too_many).holds
+
+
+def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() -> None:
+    """Up to a unit for each entry beside it: then it is refused, and not certified."""
+    table = LocalLaplace(Epsilon("0.000000001"), 255)
+    with mpmath.workprec(200):
+        r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
+        inside = int(mpmath.nint((1 - r) / (1 + r) * ONE))
+    short = [inside - table.rows[i][i] for i in range(1, 255)]
+    assert 100 < min(short) <= max(short) <= 255
+    assert table.is_whole()
+    assert not table.is_private()
+    assert not certify(table).holds
+    assert all(LocalLaplace(Epsilon("0.0000001"), m).is_private() for m in (64, 128, 255))
+
+
+@pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
+def test_a_block_that_is_not_of_its_size_is_not_whole(planted: list[int]) -> None:
+    """One of 13 symbols too few, one twice, one beyond the circle, one before it."""
+    design = ProjectiveGeometry(Epsilon("1"), 11)
+    assert design.is_whole()
+    design.__dict__["difference_set"] = planted
+    assert design.is_private()
+    assert not certify(design).holds
 
 
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:

@@ -70,7 +70,13 @@ def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) 
 def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
     code = (
         "import sys; from deniable.simulations import simulate;"
-        "print(simulate('bit', epsilon=1, people=100, repetitions=9).findings[0]);"
+        "few = dict(epsilon=1, people=100, repetitions=9);"
+        "found = [simulate(name, **few, on='local') for name in ('bit', 'mean', 'median')];"
+        "found.append(simulate('histogram', **few, options=4));"
+        "found.append(simulate('test', **few));"
+        "found.append(simulate('select', **few, options=4));"
+        "found.append(simulate('minimax', epsilon=1, people=100, moments=2, on='local'));"
+        "print([each.findings[0] for each in found]);"
         "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

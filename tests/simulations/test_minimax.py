@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,16 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.sparse import lil_array, vstack
 
+from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
+from deniable.shared.privacy.mechanisms import OneBitMean, OptimalTable, SplitSign, Ternary
+from deniable.shared.privacy.thresholds import within
+from deniable.simulations import simulate
 from deniable.simulations.frame.cells import run_cells
 from deniable.simulations.frame.option import read
 from deniable.simulations.frame.study import Row
 from deniable.simulations.studies.minimax import STUDY
+from deniable.simulations.studies.minimax.clips import NEARLY, sharpened
 from deniable.simulations.studies.minimax.distributions import (
     TwoPoints,
     exact_risk,
@@ -28,6 +33,8 @@ from deniable.simulations.studies.minimax.estimators import (
     MODELS,
     Estimator,
     best_estimator,
+    table_of,
+    whole_clip,
     worst_bias,
 )
 from deniable.simulations.studies.minimax.limits import (
@@ -38,6 +45,7 @@ from deniable.simulations.studies.minimax.limits import (
 from deniable.simulations.studies.minimax.measure import measured_risk, report_distribution
 from deniable.simulations.studies.minimax.slopes import slopes
 from deniable.simulations.studies.minimax.stratified import binomial_quantiles, strata
+from tests.simulations.own_mechanism import HalfBit
 
 MOMENTS = (2.0, 3.0, 4.0, math.inf)
 EPSILONS = ("0.1", "0.5", "1", "2", "4")
@@ -322,7 +330,7 @@ def test_every_measured_risk_is_above_the_limit(rows: list[Row]) -> None:
 
 def test_slopes_are_within_three_errors_of_theory(rows: list[Row]) -> None:
     fitted = slopes(rows)
-    assert len(fitted) == len(MOMENTS) * 2 * len(MODELS)
+    assert len(fitted) == len(MOMENTS) * 2 * len(MODELS) + 2  # many levels at ε 4, k 3 and 4
     for slope in fitted:
         assert abs(slope.fitted - slope.theory) <= 3 * slope.error, slope
 
@@ -366,7 +374,8 @@ def test_the_default_study_is_the_whole_grid() -> None:
     options = read(STUDY.options, {})
     cells = STUDY.cells(options)
     local_and_central = 4 * len(MOMENTS) * len(EPSILONS) * len(USERS)
-    assert len(cells) == local_and_central + len(MOMENTS) * len(USERS)
+    many_levels = 2 * len(USERS)
+    assert len(cells) == local_and_central + len(MOMENTS) * len(USERS) + many_levels
     assert (options["people"], options["epsilon"]) == (list(USERS), list(EPSILONS))
 
 
@@ -380,3 +389,82 @@ def _number(row: Row, key: str) -> float:
     value = row[key]
     assert isinstance(value, (int, float))
     return value
+
+
+# Tables with more levels, and own ones
+
+
+def sharp(name: str, k: float, epsilon: str, people: int) -> Estimator:
+    return sharpened(best_estimator(name, k, Epsilon(epsilon), people))
+
+
+@pytest.mark.parametrize(("k", "most"), [(3.0, 1.41), (4.0, 1.6)])
+def test_many_levels_come_near_the_limit_where_three_do_not(k: float, most: float) -> None:
+    limit = lower_bound("local", k, 4.0, 10**9)
+    many, three = (
+        exact_risk(estimator, hardest_distribution(estimator)) / limit
+        for estimator in (sharp(name, k, "4", 10**9) for name in ("many-levels", "ternary"))
+    )
+    assert 1 <= many <= most
+    assert many < three
+
+
+def test_many_levels_are_a_table_that_is_proved() -> None:
+    """By integers: whole, private, unbiased; as a survey's own table would have to be."""
+    table = table_of("many-levels", Epsilon("4"))
+    assert isinstance(table, OptimalTable)
+    again = OptimalTable(table.epsilon, table.steps, table.integers_given)
+    assert again.is_whole()
+    larger, smaller = again.worst_ratio()
+    assert within(Epsilon("4"), larger, smaller)
+    assert not within(Epsilon("3.9"), larger, smaller)
+
+
+@pytest.mark.parametrize("name", ["ternary", "split-sign", "laplace", "many-levels"])
+@pytest.mark.parametrize("k", [2.0, 4.0])
+def test_the_clip_by_exact_risk_risks_no_more(name: str, k: float) -> None:
+    """And no more than the bound says of the other clip; twin: half of it, or twice, risks more,
+    but for what is not sought where the bound is nearly exact."""
+    plain = best_estimator(name, k, Epsilon("4"), 10**6)
+    chosen = sharpened(plain)
+    risk = exact_risk(chosen, hardest_distribution(chosen))
+    assert risk <= exact_risk(plain, hardest_distribution(plain)) <= plain.bound * (1 + 1e-9)
+    for factor in (0.5, 2.0):
+        clip = chosen.clip * factor
+        other = replace(chosen, clip=whole_clip(clip) if chosen.noise else clip)
+        nearly = 1 - NEARLY if chosen == plain else 1
+        assert exact_risk(other, hardest_distribution(other)) > risk * nearly
+
+
+@pytest.mark.parametrize("name", ["local-laplace", "optimal-table", "many-levels"])
+def test_risks_of_any_table_are_those_of_its_rows(name: str) -> None:
+    """Of two points, report by report: the exact risk, and that the bound is one everywhere."""
+    estimator = best_estimator(name, 3.0, Epsilon("4"), 10_000)
+    for low, high, probability in ((0.0, 2.0, 0.1), (-0.5, 1.3, 0.2), (0.3, 9.0, 0.001)):
+        distribution = TwoPoints(low, high, probability)
+        values, chances = report_distribution(estimator, distribution)
+        spread = chances @ values**2 - (chances @ values) ** 2
+        risk = (chances @ values - distribution.mean) ** 2 + spread / 10_000
+        assert exact_risk(estimator, distribution) == pytest.approx(risk, rel=1e-9)
+    s0, s1, _ = estimator.second
+    points, moments = estimator.curve
+    assert (moments <= s0 + s1 * abs(points) + 1e-12).all()
+
+
+def test_own_tables_enter_and_are_drawn() -> None:
+    place = f"{HalfBit.__module__}:HalfBit"
+    found = simulate("minimax", moments=2, epsilon=1, people=[1e3, 1e5], repetitions=400,
+                     mechanisms=["one-bit", HalfBit], on="local")  # fmt: skip
+    rows: Any = found.rows
+    assert {row["estimator"] for row in rows} == {"one-bit", place, "laplace", "mean"}
+    for row in rows:
+        assert abs(row["risk_measured"] - row["risk_exact"]) <= 6.5 * row["risk_error"]
+        assert row["lower_bound"] <= row["risk_exact"]
+    own, ours = (
+        next(r["risk_exact"] for r in rows if r["estimator"] == name) for name in (place, "one-bit")
+    )
+    assert own > ours
+    assert "half a bit" in repr(found)
+    assert any("half a bit" in text.get_text() for text in found.figure("risk").legends[0].texts)
+    with pytest.raises(WrongUse, match="is none of"):
+        simulate("minimax", mechanisms="tenary")

@@ -145,3 +145,21 @@ def test_the_study_prints_what_has_no_limit_as_null(capsys: pytest.CaptureFixtur
 def test_a_kept_report_must_spend_more_than_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "repeat", "--lasting", "1"]) == 2
     assert "--lasting is above 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--rounds", "1"], ["--epsilon", "20"], ["--epsilon", "0.001"]])
+def test_the_ends_of_what_may_be_asked_are_answered(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A single round, in which nothing changes; and ε 20, whose kept report is at twice that."""
+    assert main(["simulate", "repeat", *words]) == 0
+    printed = capsys.readouterr().out
+    assert ("nothing to tell but the answer" in printed) == ("--rounds" in words)
+    assert "nan" not in printed
+
+
+def test_a_kept_report_above_what_a_device_may_send_is_the_formula() -> None:
+    """ε 20 and 40: a single report is wrong with probability 1 / (1 + e^20), to a part in 10^6."""
+    two = Scheme("two-stage", Epsilon("20"), 40.0)
+    assert 1 - two.guess_right(1) == pytest.approx(1 / (1 + math.exp(20)), rel=1e-6)
+    assert two.flip_epsilon(2) == pytest.approx(20, rel=0.05)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from deniable.server.estimation import means
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
+from deniable.server.estimation.supports import supports
 from deniable.shared.survey.kinds import Statistic
 from deniable.shared.survey.questions import Bit, Choice, Number, Question
 
@@ -27,7 +28,8 @@ def estimates(
         case Number():
             return (means.mean(cells, question, confidence),)
         case Bit() | Choice():
-            return _shares(question, cells[question.first_label :], reports, confidence)
+            counts = supports(question.mechanism, cells)
+            return _shares(question, counts[question.first_label :], reports, confidence)
         case _:
             assert_never(question)
 

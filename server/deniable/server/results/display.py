@@ -52,6 +52,8 @@ class Figures:
     estimate: float
     low: float
     high: float
+    low_these: float
+    high_these: float
     consistent: float
     style: Style
     unit: str  # behind a value
@@ -78,23 +80,43 @@ class Figures:
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
     @property
+    def these(self) -> str:
+        """The interval that is about these very people."""
+        return f"{self.text(self.low_these)} to {self.text(self.high_these)}"
+
+    @property
     def interval(self) -> str:
         return f"{self.bounds}{self.unit}"
 
 
-def figures(row: Row, statistic: Statistic, unit: str = "") -> Figures | None:
-    """None where there is no estimate."""
-    if row.estimate is None or row.low is None or row.high is None or row.consistent is None:
+def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False) -> Figures | None:
+    """None where there is no estimate. `joint` where labels are picked by their estimates: then the
+    interval is the one that holds for all of them at once."""
+    low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
+    these = row.low_these, row.high_these
+    if row.estimate is None or row.consistent is None or low is None or high is None:
+        return None
+    if these[0] is None or these[1] is None:
         return None
     style = STYLES[statistic]
     return Figures(
-        row.label, row.estimate, row.low, row.high, row.consistent, style, style.behind(unit)
+        label=row.label,
+        estimate=row.estimate,
+        low=low,
+        high=high,
+        low_these=these[0],
+        high_these=these[1],
+        consistent=row.consistent,
+        style=style,
+        unit=style.behind(unit),
     )
 
 
-def known_figures(rows: Sequence[Row], statistic: Statistic, unit: str = "") -> list[Figures]:
+def known_figures(
+    rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
+) -> list[Figures]:
     """Of the rows that have an estimate."""
-    return [found for row in rows if (found := figures(row, statistic, unit))]
+    return [found for row in rows if (found := figures(row, statistic, unit, joint))]
 
 
 def decimals(margin: float) -> int:

@@ -29,7 +29,11 @@ Column = list[int]  # the units of each answer
 @lru_cache(maxsize=64)
 def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
     """The same one whenever it is asked for on one machine. NoTable if none is found and proved."""
-    found = search(min(float(epsilon), ENOUGH_EPSILON), steps)
+    return whole_table(search(min(float(epsilon), ENOUGH_EPSILON), steps), epsilon, steps)
+
+
+def whole_table(found: list[Half], epsilon: Epsilon, steps: int) -> OptimalTable:
+    """What a search found, in integers that hold its proof."""
     columns = _whole(found, epsilon, steps)
     offsets = _unbiased([round(half.value * steps / 2 * VALUE_UNIT) for half in found], columns)
     lower = sorted(

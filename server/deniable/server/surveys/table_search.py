@@ -50,8 +50,9 @@ class Half:
     last: int
 
 
-def search(epsilon: float, steps: int) -> list[Half]:
-    programme = Programme.of(epsilon, steps)
+def search(epsilon: float, steps: int, bend: float | None = None) -> list[Half]:
+    """With `bend`, second moments are what is kept low, and may grow: t (1 + bend x^2) at x."""
+    programme = Programme.of(epsilon, steps, bend)
     every, starts = np.arange(len(programme.intervals)), np.linspace(0, 1.5, 7)
     place, value = np.repeat(every, len(starts)), np.tile(starts, len(every))
     least, weight, prices = programme.solve(place, value)
@@ -96,9 +97,10 @@ class Programme:
     intervals: list[tuple[int, int]]
     both: Array  # an interval's column and its mirror image at x: their sum,
     apart: Array  # and their difference
+    bend: float | None = None
 
     @staticmethod
-    def of(epsilon: float, steps: int) -> Programme:
+    def of(epsilon: float, steps: int, bend: float | None = None) -> Programme:
         half, points = steps // 2, np.arange(steps + 1)
         intervals = [
             (first, last)
@@ -109,7 +111,7 @@ class Programme:
         levels = np.where(high, 1.0, np.exp(-epsilon))
         right, left = levels[:, half:], levels[:, half::-1]
         x, reach = np.arange(half + 1) / half, float(1 / np.tanh(epsilon / 2))
-        return Programme(x, reach, intervals, right + left, right - left)
+        return Programme(x, reach, intervals, right + left, right - left, bend)
 
     def solve(self, place: Indices, value: Array) -> tuple[float, Array, Prices]:
         """The least t with these columns, their weights, and what each constraint costs."""
@@ -117,11 +119,12 @@ class Programme:
 
         rows, scaled = len(self.x), self.x / self.reach
         both, apart = self.both[place].T, self.apart[place].T
+        room = np.ones(rows) if self.bend is None else 1 + self.bend * self.x**2
         sums = np.vstack([both, (apart * value)[1:]])  # at x = 0 the mean is 0 by symmetry
         found = linprog(
             np.append(np.zeros(len(place)), 1),
-            A_ub=np.hstack([both * value**2, np.full((rows, 1), -1.0)]),
-            b_ub=scaled**2,
+            A_ub=np.hstack([both * value**2, -room[:, None]]),
+            b_ub=scaled**2 if self.bend is None else np.zeros(rows),
             A_eq=np.hstack([sums, np.zeros((len(sums), 1))]),
             b_eq=np.concatenate([np.ones(rows), scaled[1:]]),
             method="highs-ds",

@@ -26,7 +26,7 @@ def parse_question(reader: Reader) -> Question:
     question = KINDS[kind].parse(reader, name, _epsilon(reader))
     integers = reader.optional("integers", list)
     reader.done()
-    if not question.mechanism.is_private():  # each of two neighbours is rounded up by up to a unit
+    if not question.mechanism.is_private():  # a fine table's diagonal, which takes all remainders
         raise InvalidSurvey(
             f"{reader.path}.epsilon",
             f"{question.epsilon} is too small for so fine a table; take 0.000001 or more",

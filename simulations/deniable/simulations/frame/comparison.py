@@ -4,6 +4,11 @@ Every study of this kind has rows of one form: `model`, `mechanism`, `epsilon`, 
 mean squared error of the estimate, `exact` by formula and `measured` with its Monte-Carlo standard
 error `measured_error`. The price of locality is the ratio of two exact errors: how many times the
 people it takes, as errors of local mechanisms fall with 1 / n.
+
+There are two questions, and a study that answers both says so: of *these people*, where only noise
+is drawn, in the columns above; and of *the population they are drawn from*, which has the error of
+sampling as well, in `exact_drawn`, `measured_drawn`, `error_drawn`. `limit`, `limit_drawn` are what
+no mechanism of the same model is below, null where that is not known.
 """
 
 from __future__ import annotations
@@ -52,6 +57,16 @@ def row(
     }
 
 
+def drawn_columns(exact: float, errors: NDArray[np.floating]) -> dict[str, float]:
+    """What is added to a row about the population that the people are drawn from."""
+    squares = errors**2
+    return {
+        "exact_drawn": exact,
+        "measured_drawn": float(squares.mean()),
+        "error_drawn": float(squares.std(ddof=1) / math.sqrt(len(squares))),
+    }
+
+
 def number(row: Row, key: str) -> float:
     value = row[key]
     assert isinstance(value, (int, float))
@@ -68,9 +83,27 @@ def one(rows: Sequence[Row], **wanted: object) -> Row:
     return found
 
 
-def half_width(row: Row) -> float:
+@dataclass(frozen=True)
+class Side:
+    """Which of the two questions: what readers see it called, and its columns."""
+
+    label: str
+    exact: str
+    measured: str
+    error: str
+    limit: str
+
+
+THESE = Side("these people", "exact", "measured", "measured_error", "limit")
+DRAWN = Side(
+    "the population they are drawn from",
+    *("exact_drawn", "measured_drawn", "error_drawn", "limit_drawn"),
+)
+
+
+def half_width(row: Row, side: Side = THESE) -> float:
     """What ± stands for everywhere here: 1.96 standard errors, by the formula."""
-    return Z95 * math.sqrt(number(row, "exact"))
+    return Z95 * math.sqrt(number(row, side.exact))
 
 
 def middle(values: Sequence[Any]) -> Any:
@@ -79,32 +112,49 @@ def middle(values: Sequence[Any]) -> Any:
 
 
 def error_figure(
-    rows: Sequence[Row], series: Sequence[Series], title: str, unit: str, scale: float
+    rows: Sequence[Row],
+    series: Sequence[Series],
+    title: str,
+    unit: str,
+    scale: float,
+    sides: Sequence[Side] = (THESE,),
 ) -> matplotlib.figure.Figure:
-    """± against people: lines by formula, points as measured, each line named at its end."""
-    figure = new_figure()
-    axes = figure.subplots()
-    ends = []
-    for each in series:
-        found = pick(rows, model=each.model, mechanism=each.mechanism)
-        if not found:
-            continue
-        people = [number(r, "people") for r in found]
-        exact = [scale * half_width(r) for r in found]
-        measured = [scale * Z95 * math.sqrt(number(r, "measured")) for r in found]
-        bars = [  # three standard errors, through the square root
-            3 * m * number(r, "measured_error") / (2 * number(r, "measured")) if m else 0.0
-            for m, r in zip(measured, found, strict=True)
-        ]
-        axes.plot(people, exact, color=each.look.color, linestyle=each.look.dash)
-        axes.errorbar(
-            people, measured, yerr=bars, fmt=each.look.marker, color=each.look.color, capsize=2
-        )
-        ends.append((exact[-1], each))
-    axes.set(xscale="log", yscale="log", xlabel="people", ylabel=unit, title=title)
-    axes.grid(visible=True, which="major")
-    _label_ends(axes, ends, max(number(r, "people") for r in rows))
+    """± against people: lines by formula, points as measured, each line named at its end; one
+    panel for each side of the question, on the same scale."""
+    figure = new_figure(width=7.0 if len(sides) == 1 else 9.4)
+    panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
+    ends: list[tuple[float, Series]] = []
+    for side, axes in zip(sides, panels, strict=True):
+        ends = [end for each in series for end in _draw(axes, rows, each, side, scale)]
+        axes.set(xscale="log", yscale="log", xlabel="people")
+        axes.set_title(side.label if len(sides) > 1 else title)
+        axes.grid(visible=True, which="major")
+    if len(sides) > 1:
+        figure.suptitle(title, fontsize=12)
+    panels[0].set_ylabel(unit)
+    _label_ends(panels[-1], ends, max(number(r, "people") for r in rows))
     return figure
+
+
+def _draw(
+    axes: Any, rows: Sequence[Row], each: Series, side: Side, scale: float
+) -> list[tuple[float, Series]]:
+    """One line and its points; where it ends. Any: axes are untyped in their 3-d variants."""
+    found = pick(rows, model=each.model, mechanism=each.mechanism)
+    if not found:
+        return []
+    people = [number(r, "people") for r in found]
+    exact = [scale * half_width(r, side) for r in found]
+    measured = [scale * Z95 * math.sqrt(number(r, side.measured)) for r in found]
+    bars = [  # three standard errors, through the square root
+        3 * m * number(r, side.error) / (2 * number(r, side.measured)) if m else 0.0
+        for m, r in zip(measured, found, strict=True)
+    ]
+    axes.plot(people, exact, color=each.look.color, linestyle=each.look.dash)
+    axes.errorbar(
+        people, measured, yerr=bars, fmt=each.look.marker, color=each.look.color, capsize=2
+    )
+    return [(exact[-1], each)]
 
 
 def _label_ends(axes: Any, ends: list[tuple[float, Series]], people: float) -> None:
@@ -136,7 +186,12 @@ def _label_ends(axes: Any, ends: list[tuple[float, Series]], people: float) -> N
 
 
 def error_table(
-    title: str, rows: Sequence[Row], series: Sequence[Series], scale: float, unit: str
+    title: str,
+    rows: Sequence[Row],
+    series: Sequence[Series],
+    scale: float,
+    unit: str,
+    side: Side = THESE,
 ) -> Table:
     """One line for each ε and number of people, one column for each mechanism."""
     keys = list(dict.fromkeys((r["epsilon"], r["people"]) for r in rows))
@@ -147,7 +202,7 @@ def error_table(
             found = pick(
                 rows, epsilon=epsilon, people=people, model=each.model, mechanism=each.mechanism
             )
-            cells.append(f"± {figure(scale * half_width(found[0]))}{unit}" if found else "")
+            cells.append(f"± {figure(scale * half_width(found[0], side))}{unit}" if found else "")
         lines.append([str(epsilon), f"{people:,}", *cells])
     return Table(title, ["ε", "people", *(each.label for each in series)], lines)
 

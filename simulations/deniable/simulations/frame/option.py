@@ -107,6 +107,22 @@ def share(name: str, given: Any) -> float:
     return value
 
 
+def inside(low: float = 0.0, high: float = 1.0) -> Reader:
+    """A number between both, and neither of them.
+
+    >>> inside()("power", "0.9")
+    0.9
+    """
+
+    def read_number(name: str, given: Any) -> float:
+        value = _float(given)
+        if not low < value < high:
+            raise WrongUse(f"{name} is above {low:g} and below {high:g}, got {given}")
+        return value
+
+    return read_number
+
+
 def one_of(names: Iterable[str]) -> Reader:
     listed = list(names)
 
@@ -133,9 +149,9 @@ def _float(given: Any) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def product(one: Epsilon, factor: Epsilon) -> Epsilon:
-    """An ε as many times another as a decimal says, rounded down to a billionth."""
-    return Epsilon(decimal_text(one.billionths * factor.billionths // BILLION))
+def product(one: Epsilon, factor: Epsilon) -> str:
+    """As many times an ε as a decimal says, rounded down to a billionth, in its shortest text."""
+    return decimal_text(one.billionths * factor.billionths // BILLION)
 
 
 # Options that several studies have

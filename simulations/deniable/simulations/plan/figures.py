@@ -2,18 +2,11 @@
 
 `n_variance` is n times the variance that noise and rounding add: of an option's share where shares
 are all alike, or of the mean of numbers that all stand at the worst place, with the range as
-[-1, 1]. The least that any local mechanism can have is
-
-    yes or no   e^ε / (e^ε - 1)^2, which randomized response has
-    k options   ((k - 1)^2 / T - (k - 1) / k) / k,    T = max over d of
-                k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2, for many people
-    a number    the optimal table's on its grid alone, without what rounding to it adds
+[-1, 1]. The least that any local mechanism can have is in `frame/least_variance.py`.
 
 How many direct answers carry as much depends on how people differ: here their answers are spread
 evenly, over the options or over the range. With σ^2 the variance of one, n deniable answers are
 worth n σ^2 / (σ^2 + n_variance), at the worst place.
-
-Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for numbers.
 """
 
 from __future__ import annotations
@@ -25,16 +18,14 @@ from typing import Any
 from deniable.server.results.advice import Z95
 from deniable.server.surveys.authored import with_table
 from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
+from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
-
-RANGE = 2  # of [-1, 1]
+from deniable.simulations.frame.least_variance import RANGE, least_n_variance, n_variance
 
 
 def plan(asked: Mapping[str, Any], people: int | None, error: float | None) -> dict[str, Any]:
@@ -64,33 +55,6 @@ def people_for(question: Question, error: float) -> int:
     """How many it takes until half of the 95 % interval is this small."""
     one = Z95 * question.mechanism.predicted_error(1) * question.span
     return max(1, math.ceil((one / error) ** 2 * (1 - 1e-12)))
-
-
-def n_variance(mechanism: Shape) -> float:
-    scale = RANGE if isinstance(mechanism, NumberTable) else 1
-    return (scale * mechanism.predicted_error(1)) ** 2
-
-
-def least_n_variance(mechanism: Shape) -> float | None:
-    """What no mechanism is below; None where it is not known closely."""
-    if isinstance(mechanism, NumberTable):
-        return _least_of_a_number(mechanism.epsilon)
-    e, k = math.exp(float(mechanism.epsilon)), mechanism.options
-    told = max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
-    return float(((k - 1) ** 2 / told - (k - 1) / k) / k)
-
-
-def _least_of_a_number(epsilon: Epsilon) -> float | None:
-    from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, optimal_table
-    from deniable.server.surveys.table_search import NoTable
-
-    steps = OptimalTable.best_size(epsilon)
-    try:
-        table = optimal_table(epsilon, steps)
-    except NoTable:
-        return None
-    least = RANGE**2 * max(table.variance(1, point / steps) for point in range(steps + 1))
-    return least if float(epsilon) <= ENOUGH_EPSILON else None
 
 
 def read(asked: Mapping[str, Any]) -> Question:

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 
 
@@ -35,3 +36,9 @@ def discrete_laplace_sum(
     return generator.negative_binomial(people, stop, size) - generator.negative_binomial(
         people, stop, size
     )
+
+
+def tulap(epsilon: Epsilon, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Discrete Laplace plus a uniform number within half of 0 (`central/tulap.py`)."""
+    noise = discrete_laplace(DiscreteLaplace(epsilon), size, generator)
+    return np.asarray(noise + generator.uniform(-0.5, 0.5, size))

@@ -6,7 +6,10 @@
 A mechanism says how the cells of a report hang together (`joint`), and that decides how:
 
     one cell for each report    fixed   designs: n_v keep, each with probability p - q; all others
-                                        are uniform. Tables: one multinomial for each answer
+                                        are uniform. Where several symbols speak for an option,
+                                        those who keep it have any of them. Tables: one
+                                        multinomial for each answer, or fewer draws where the
+                                        table is a walk (`walk.py`)
                                 drawn   one multinomial, whatever the mechanism            joint
     independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
     dependent cells             the same, and what ties them together is left out      marginals
@@ -21,14 +24,18 @@ from typing import Literal, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.estimation.supports import around
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.cyclic import CyclicDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.population.walk import walk_rate, walked
 
 JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
+MOST_SINGLY = 2**22  # people who are drawn one by one, at most
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ def fixed(
     reports = int(held[0].sum())
     match mechanism:
         case NumberTable():
-            counts = _table(_rows(mechanism), held, repetitions, generator)
+            counts = _table(mechanism, held, repetitions, generator)
+        case CyclicDesign():
+            counts = _symbols(mechanism, held, repetitions, generator)
         case SupportDesign() if mechanism.joint == MULTINOMIAL:
             counts = _one_option(mechanism, held, repetitions, generator)
         case SupportDesign():
@@ -87,6 +96,9 @@ def rates(mechanism: Shape, distribution: Sequence[float]) -> NDArray[np.float64
     match mechanism:
         case NumberTable():
             return np.asarray(shares @ _rows(mechanism))
+        case CyclicDesign():
+            blind, speaking = mechanism.rates
+            return np.asarray(blind * shares.sum() + (speaking - blind) * around(mechanism, shares))
         case SupportDesign():
             p, q = mechanism.keep / ONE, mechanism.lie / ONE
             return np.asarray(q + (p - q) * shares)
@@ -115,6 +127,30 @@ def _one_option(
     return counts
 
 
+def _symbols(
+    mechanism: CyclicDesign,
+    held: NDArray[np.int64],
+    repetitions: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Those who see their answer have any symbol that speaks for it, all others any at all."""
+    seeing = generator.binomial(held, 1 - mechanism.blind / ONE, (repetitions, held.shape[1]))
+    every = np.full(mechanism.modulus, 1 / mechanism.modulus)
+    counts = generator.multinomial(held.sum(axis=1) - seeing.sum(axis=1), every)
+    places = np.asarray(mechanism.difference_set, np.int64)
+    own = np.full(mechanism.speaking, 1 / mechanism.speaking)
+    answers = np.arange(held.shape[1])
+    for repetition, times in enumerate(seeing):
+        row = counts[repetition]
+        many = times > min(mechanism.speaking, MOST_SINGLY // len(times))
+        singly = np.repeat(answers[~many], times[~many])
+        symbols = places[generator.integers(mechanism.speaking, size=len(singly))] - singly
+        row += np.bincount(symbols % mechanism.modulus, minlength=mechanism.modulus)
+        for answer in answers[many]:
+            row[places - answer] += generator.multinomial(times[answer], own)
+    return counts
+
+
 def _supports(
     mechanism: SupportDesign,
     held: NDArray[np.int64],
@@ -128,11 +164,14 @@ def _supports(
 
 
 def _table(
-    rows: NDArray[np.float64],
+    mechanism: NumberTable,
     held: NDArray[np.int64],
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
+    rows = _rows(mechanism)
+    if (rate := walk_rate(mechanism, rows)) is not None:
+        return walked(rate, held, repetitions, generator)
     counts = np.zeros((repetitions, rows.shape[1]), dtype=np.int64)
     for answer, row in enumerate(rows):
         if held[:, answer].any():

@@ -1,17 +1,29 @@
 """A yes-or-no question: randomized response against a trusted count, and the price of locality.
 
-    local      randomized response            variance  V / n        V = e^ε / (e^ε - 1)^2
-    central    geometric noise on the count             2 V / n^2
-    central    Laplace noise on the count               2 / (ε n)^2
+                                               these people     the population they are drawn from
+    local      randomized response             V / n            (V + s (1 - s)) / n
+    central    geometric noise on the count    2 V / n^2        s (1 - s) / n + 2 V / n^2
+    central    Laplace noise on the count      2 / (ε n)^2      s (1 - s) / n + 2 / (ε n)^2
 
-Both keep ε for one person who answers otherwise, and the first ratio is n / 2 for every ε, exactly:
-with a = p / q, randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice
-that. Against Laplace noise it is less, (n / 2) (ε / 2)^2 / sinh(ε / 2)^2, as Laplace wastes what
-it could save by being whole.
+are the variances, with V = e^ε / (e^ε - 1)^2 and s the share of yes. Both models keep ε for one
+person who answers otherwise. For these people the first ratio is n / 2 for every ε, exactly: with
+a = p / q, randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that.
+Against Laplace noise it is less, (n / 2) (ε / 2)^2 / sinh(ε / 2)^2, as Laplace wastes what it could
+save by being whole. For the population the price is 1 + V / (s (1 - s)) however many are asked:
+1 / tanh(ε / 2)^2 at one half.
+
+Limits, for many people: randomized response, since every report about two points is a function of
+one [1], and geometric noise among releases of a count [2].
+
+[1] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
+[2] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
+    STOC; Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents".
 
 The JSON form: `options`, `cells` (`model`, `mechanism`, `epsilon`, `people`, `exact`, `measured`,
-`measured_error`, `repetitions`; mean squared errors of the share) and `prices` (`epsilon`,
-`people`, `geometric`, `laplace`: the local error by the central one).
+`measured_error`, `repetitions`, mean squared errors of these people's share; `exact_drawn`,
+`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`) and `prices`
+(`epsilon`, `people`, `geometric`, `laplace`, `drawn`: the local error by the central one, the last
+by geometric noise for the population).
 """
 
 from __future__ import annotations
@@ -22,18 +34,20 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.frame import comparison, option
-from deniable.simulations.frame.comparison import Series, look, number
+from deniable.simulations.frame.comparison import DRAWN, THESE, Series, Side, look, number
 from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
-from deniable.simulations.population import discrete_laplace, fixed
+from deniable.simulations.population import discrete_laplace, drawn, fixed
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.figure
 
 
@@ -42,6 +56,7 @@ GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
 LAPLACE = Series("central", "laplace", "trusted, Laplace", look(2))
 SERIES = (LOCAL, GEOMETRIC, LAPLACE)
 NOISES = ("geometric", "laplace")
+Array = NDArray[np.float64]
 
 
 OPTIONS = (
@@ -67,20 +82,41 @@ def cells(options: Options) -> Sequence[Cell]:
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, people, times = str(cell["epsilon"]), int(cell["people"]), int(cell["repetitions"])
-    yes = round(people * float(cell["share"]))
+    share = float(cell["share"])
+    yes = round(people * share)
     mechanism, trusted = RandomizedResponse(Epsilon(epsilon)), GeometricCounts(Epsilon(epsilon))
-    ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
-    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
     scale = 1 / (float(Epsilon(epsilon)) * people)
-    local = (ones - people * lie) / (people * (keep - lie)) - yes / people
-    geometric = discrete_laplace(trusted.noise, times, generator) / people
-    laplace = generator.laplace(0, scale, times)
-    exact = mechanism.variance(people, yes / people)
-    return [
-        comparison.row(LOCAL, epsilon, people, exact, local),
-        comparison.row(GEOMETRIC, epsilon, people, trusted.variance(people), geometric),
-        comparison.row(LAPLACE, epsilon, people, 2 * scale**2, laplace),
-    ]
+    ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
+    noise = {
+        LOCAL: _share_of(mechanism, ones, people) - yes / people,
+        GEOMETRIC: discrete_laplace(trusted.noise, times, generator) / people,
+        LAPLACE: generator.laplace(0, scale, times),
+    }
+    exact = {
+        LOCAL: mechanism.variance(people, yes / people),
+        GEOMETRIC: trusted.variance(people),
+        LAPLACE: 2 * scale**2,
+    }
+    sampling = share * (1 - share) / people
+    anew = drawn(mechanism, [1 - share, share], people, times, generator).counts[:, 1]
+    sampled = generator.binomial(people, share, times) / people - share
+    rows = []
+    for series in SERIES:
+        errors = sampled + noise[series]
+        least = exact[GEOMETRIC if series is LAPLACE else series]
+        if series is LOCAL:
+            errors = _share_of(mechanism, anew, people) - share
+        rows.append(
+            comparison.row(series, epsilon, people, exact[series], noise[series])
+            | comparison.drawn_columns(exact[series] + sampling, errors)
+            | {"limit": least, "limit_drawn": least + sampling}
+        )
+    return rows
+
+
+def _share_of(mechanism: RandomizedResponse, ones: NDArray[np.int64], people: int) -> Array:
+    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
+    return np.asarray((ones - people * lie) / (people * (keep - lie)))
 
 
 def exact_price(epsilon: Epsilon, people: int) -> Fraction:
@@ -97,17 +133,26 @@ def laplace_price(epsilon: float, people: int) -> float:
     return people / 2 * (epsilon / 2 / math.sinh(epsilon / 2)) ** 2
 
 
+def drawn_price(epsilon: float, share: float) -> float:
+    """For the population that people are drawn from, as they grow without end; at shares where
+    people do not differ there is no sampling, and the price grows as for these people."""
+    if share in (0.0, 1.0):
+        return math.inf
+    return 1 + 1 / (4 * math.sinh(epsilon / 2) ** 2 * share * (1 - share))
+
+
 def report(options: Options, rows: Sequence[Row]) -> Report:
     epsilon = comparison.middle(options["epsilon"])
     people = comparison.middle(options["people"])
     prices = [_price(rows, e, n) for e in options["epsilon"] for n in options["people"]]
     shown = comparison.pick(rows, epsilon=epsilon)
     return Report(
-        findings=_findings(rows, epsilon, people),
+        findings=_findings(options, rows, epsilon, people),
         figures=[
             Figure(
                 "error",
-                f"How far off an estimated share is, against the number of people, at ε {epsilon}. "
+                f"How far off an estimated share is, against the number of people, at ε {epsilon}: "
+                "of the people who are asked, and of the population that they are drawn from. "
                 "Lines are formulas, points are simulations; lower is better.",
                 lambda: comparison.error_figure(
                     shown,
@@ -115,31 +160,43 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                     f"Error of a share, ε {epsilon}",
                     "± points (1.96 standard errors)",
                     100,
+                    (THESE, DRAWN),
                 ),
             ),
             Figure(
                 "price",
-                "The variance on devices divided by that of a trusted count, for each person "
-                "asked: one half at every ε where the trusted count has geometric noise. "
-                "Lines are formulas; points, with three standard errors, are simulations.",
-                lambda: _price_figure(rows),
+                "The variance on devices divided by that of a trusted count. For these people it "
+                "grows with them: one half for each person asked, at every ε, where the trusted "
+                "count has geometric noise. For the population it depends on ε alone. Lines are "
+                "formulas; points, with three standard errors, are simulations.",
+                lambda: _price_figure(rows, options["share"]),
             ),
         ],
         tables=[
-            comparison.error_table(
-                "Error of the estimated share, in points: 1.96 standard errors",
-                rows,
-                SERIES,
-                100,
-                "",
+            *(
+                comparison.error_table(
+                    f"Error of the share of {side.label}, in points: 1.96 standard errors",
+                    rows,
+                    SERIES,
+                    100,
+                    "",
+                    side,
+                )
+                for side in (THESE, DRAWN)
             ),
             Table(
-                "Price of locality: local variance by central variance, for each person asked",
-                ["ε", "against geometric", "against Laplace"],
+                "Price of locality: local variance by central variance",
+                [
+                    "ε",
+                    "these people, each, geometric",
+                    "these people, each, Laplace",
+                    "the population",
+                ],
                 [
                     [
                         str(p["epsilon"]),
                         *(f"{number(p, k) / number(p, 'people'):.6f}" for k in NOISES),
+                        comparison.figure(number(p, "drawn")),
                     ]
                     for p in prices
                     if p["people"] == people
@@ -148,8 +205,9 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         ],
         method=[
             (
-                "The people are fixed, and only noise is drawn: errors are about the people who "
-                "were asked. Both models keep ε for one person who gives the other answer."
+                "'These people' are fixed, and only noise is drawn; for 'the population' each "
+                "person is drawn too, and the error has the spread of a sample. The mechanisms "
+                "are the same. Both models keep ε for one person who gives the other answer."
             ),
             comparison.check_words(rows),
             (
@@ -166,60 +224,86 @@ def _price(rows: Sequence[Row], epsilon: str, people: int) -> dict[str, str | in
     found = comparison.pick(rows, epsilon=epsilon, people=people)
     local = number(comparison.one(found, model="local"), "exact")
     prices = {k: local / number(comparison.one(found, mechanism=k), "exact") for k in NOISES}
-    return {"epsilon": epsilon, "people": people, **prices}
+    both = (number(comparison.one(found, mechanism=s.mechanism), "exact_drawn")
+            for s in (LOCAL, GEOMETRIC))  # fmt: skip
+    return {"epsilon": epsilon, "people": people, **prices, "drawn": next(both) / next(both)}
 
 
-def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
+def _findings(options: Options, rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     found = comparison.pick(rows, epsilon=epsilon, people=people)
-    local, central = (
-        comparison.figure(100 * comparison.half_width(comparison.one(found, mechanism=m)))
-        for m in ("randomized-response", "geometric")
+    local, central, local_drawn, central_drawn = (
+        comparison.figure(
+            100 * comparison.half_width(comparison.one(found, mechanism=s.mechanism), side)
+        )
+        for side in (THESE, DRAWN)
+        for s in (LOCAL, GEOMETRIC)
     )
     price = exact_price(Epsilon(epsilon), people)
+    drawn = comparison.figure(drawn_price(float(epsilon), options["share"]))
     return [
         (
-            f"With {people:,} people at ε {epsilon}, devices that randomize give a share to "
-            f"± {local} points; a trusted server would give it to ± {central} points."
+            f"With {people:,} people at ε {epsilon}, devices that randomize give the share of "
+            f"these people to ± {local} points, and that of the population they are drawn from to "
+            f"± {local_drawn}; a trusted server to ± {central} and ± {central_drawn} points."
         ),
         (
-            f"The price of holding nobody's answer is n / 2 at every ε, here "
+            f"For these people the price of holding nobody's answer is n / 2 at every ε, here "
             f"{comparison.figure(float(price))} times the variance: what a trusted server "
             f"learns from 1,000 people takes "
-            f"{comparison.figure(float(exact_price(Epsilon(epsilon), 1000)) * 1000)} devices."
+            f"{comparison.figure(float(exact_price(Epsilon(epsilon), 1000)) * 1000)} devices. "
+            f"For the population it tends to {drawn} times the people at this ε, however many are "
+            "asked."
         ),
     ]
 
 
-def _price_figure(rows: Sequence[Row]) -> matplotlib.figure.Figure:
-    figure = new_figure(height=3.8)
-    axes = figure.subplots()
+def _price_figure(rows: Sequence[Row], share: float) -> matplotlib.figure.Figure:
+    figure = new_figure(width=9.0, height=3.8)
+    these, population = figure.subplots(1, 2)
     grid = np.geomspace(0.05, 8, 100)
     for series, curve, words in (
         (GEOMETRIC, np.full_like(grid, 0.5), "against a trusted count with geometric noise"),
         (LAPLACE, [laplace_price(float(e), 1) for e in grid], "against one with Laplace noise"),
     ):
-        look = series.look
-        axes.plot(grid, curve, color=look.color, linestyle=look.dash, label=words)
-        epsilons, prices, bars = zip(*_measured_prices(rows, series), strict=True)
-        axes.errorbar(epsilons, prices, yerr=bars, fmt=look.marker, color=look.color, capsize=2)
-    axes.set(xscale="log", ylim=(0, 0.6), xlabel="ε", ylabel="price / people")
-    axes.set_title("Price of locality, for each person asked")
-    axes.set_xticks([0.1, 0.5, 1, 2, 4, 8], ["0.1", "0.5", "1", "2", "4", "8"])
-    axes.minorticks_off()
-    axes.legend(loc="lower left")
-    axes.grid(visible=True)
+        _draw_prices(these, rows, series, THESE)
+        these.plot(grid, curve, color=series.look.color, ls=series.look.dash, label=words)
+    these.set(ylim=(0, 0.6), ylabel="price / people", title="These people, for each person asked")
+    _draw_prices(population, rows, GEOMETRIC, DRAWN)
+    curve = [drawn_price(float(e), share) for e in grid]
+    population.plot(grid, curve, color=GEOMETRIC.look.color, label="for many people")
+    population.set(yscale="log", ylabel="price", title="The population they are drawn from")
+    for axes in (these, population):
+        axes.set(xscale="log", xlabel="ε")
+        axes.set_xticks([0.1, 0.5, 1, 2, 4, 8], ["0.1", "0.5", "1", "2", "4", "8"])
+        axes.minorticks_off()
+        axes.legend(loc="best", fontsize=9)
+        axes.grid(visible=True)
     return figure
 
 
-def _measured_prices(rows: Sequence[Row], series: Series) -> list[tuple[float, float, float]]:
-    """ε, the ratio of measured errors by people, and three of its standard errors, for the most
-    people."""
+def _draw_prices(
+    axes: matplotlib.axes.Axes, rows: Sequence[Row], series: Series, side: Side
+) -> None:
+    measured, look = _measured_prices(rows, series, side), series.look
+    if measured:
+        epsilons, prices, bars = zip(*measured, strict=True)
+        axes.errorbar(epsilons, prices, yerr=bars, fmt=look.marker, color=look.color, capsize=2)
+
+
+def _measured_prices(
+    rows: Sequence[Row], series: Series, side: Side
+) -> list[tuple[float, float, float]]:
+    """ε, the ratio of measured errors, for these people by people, and three of its standard
+    errors, for the most people."""
     most, result = max(number(r, "people") for r in rows), []
     for central in comparison.pick(rows, mechanism=series.mechanism, people=most):
+        if not number(central, side.measured):
+            continue  # at a large ε, noise may be 0 in every repetition
         local = comparison.one(rows, model="local", people=most, epsilon=central["epsilon"])
-        price = number(local, "measured") / number(central, "measured") / most
+        price = number(local, side.measured) / number(central, side.measured)
+        price /= most if side is THESE else 1
         spread = math.hypot(
-            *(number(r, "measured_error") / number(r, "measured") for r in (local, central))
+            *(number(r, side.error) / number(r, side.measured) for r in (local, central))
         )
         result.append((float(str(central["epsilon"])), price, 3 * spread * price))
     return result

@@ -70,13 +70,13 @@ def cells(options: Options) -> Sequence[Cell]:
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
     epsilon, rounds = Epsilon(str(cell["epsilon"])), int(cell["rounds"])
     lasting = option.product(epsilon, Epsilon(str(cell["lasting"])))
-    scheme = Scheme(str(cell["scheme"]), epsilon, lasting)
+    scheme = Scheme(str(cell["scheme"]), epsilon, float(lasting))
     flip = scheme.flip_epsilon(rounds)
     return [
         {
             "scheme": scheme.name,
             "epsilon": str(epsilon),
-            "lasting": str(lasting) if scheme.name == "two-stage" else None,
+            "lasting": lasting if scheme.name == "two-stage" else None,
             "rounds": rounds,
             "guarantee": scheme.guarantee(rounds),
             "guess_right": scheme.guess_right(rounds),
@@ -140,6 +140,15 @@ def _findings(rows: Sequence[Row], epsilon: str, rounds: int) -> list[str]:
     )
     once = comparison.pick(rows, scheme="fresh")[0]
     joint = two["flip_epsilon"]
+    if kept["flip_shown"] is None:
+        change = "In a single round no answer changes: there is nothing to tell but the answer."
+    else:
+        change = (
+            f"When the answer changes once, kept (memoized) reports show that and when with "
+            f"probability {_percent(kept['flip_shown'])}, and two-stage reports of {rounds} rounds "
+            f"can change the odds about it by a factor of e^"
+            f"{comparison.figure(float(joint or 0))}; latched reports show nothing of it."
+        )
     return [
         (
             f"At ε {epsilon} an observer of {number(once, 'rounds'):.0f} fresh report guesses the "
@@ -147,12 +156,7 @@ def _findings(rows: Sequence[Row], epsilon: str, rounds: int) -> list[str]:
             f"{rounds} with {_percent(fresh['guess_right'])}; with {rounds} latched reports it "
             f"stays {_percent(latched['guess_right'])}."
         ),
-        (
-            f"When the answer changes once, kept (memoized) reports show that and when with "
-            f"probability {_percent(kept['flip_shown'])}, and two-stage reports of {rounds} rounds "
-            f"can change the odds about it by a factor of e^"
-            f"{comparison.figure(float(joint or 0))}; latched reports show nothing of it."
-        ),
+        change,
     ]
 
 

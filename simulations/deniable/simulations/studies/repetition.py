@@ -35,18 +35,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to repeat: `epsilon` of one report, `lasting` that of a two-stage kept report."""
+    """A way to repeat: `epsilon` of one report, `lasting` that of a two-stage kept report, which no
+    device sends: it may be above what one report may have."""
 
     name: str
     epsilon: Epsilon
-    lasting: Epsilon
+    lasting: Epsilon | float
 
     @cached_property
     def kept(self) -> float:
         """The probability that what lasts over rounds is true; one half where nothing lasts."""
         if self.name == "fresh":
             return 0.5
-        return truth(self.lasting if self.name == "two-stage" else self.epsilon)
+        if self.name == "two-stage":
+            return math.exp(self._log_kept[0])
+        return truth(self.epsilon)
+
+    @cached_property
+    def _log_kept(self) -> tuple[float, float]:
+        """Of what lasts: that it is true, and that it is not, however little that is."""
+        if self.name != "two-stage":
+            return math.log(self.kept), math.log(1 - self.kept)
+        lasting = float(self.lasting)
+        true = -math.log1p(math.exp(-lasting))
+        return true, true - lasting
 
     @cached_property
     def each(self) -> float:
@@ -121,8 +133,8 @@ class Scheme:
             as_zero = _times(ones, miss) + _times(rounds - ones, hit)
         if self.name == "fresh":
             return as_one if answer else as_zero
-        kept = self.kept if answer else 1 - self.kept
-        return np.logaddexp(math.log(kept) + as_one, math.log(1 - kept) + as_zero)
+        one, zero = self._log_kept if answer else self._log_kept[::-1]
+        return np.logaddexp(one + as_one, zero + as_zero)
 
 
 def truth(epsilon: Epsilon) -> float:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from deniable.server.store.records import Kept
 
 SIZE = 960  # four of them make a page of 4,096 bytes
 ID_BYTES = 16
@@ -29,14 +30,6 @@ _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
 
 
 EMPTY = bytes(SIZE)  # what is written nowhere
-
-
-class Kept(NamedTuple):
-    """An envelope as it is stored."""
-
-    id: bytes
-    reports: int
-    payload: bytes
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:

@@ -14,6 +14,7 @@ from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomized
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
+from deniable.shared.privacy.mechanisms.projective_geometry import ProjectiveGeometry
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
@@ -30,6 +31,7 @@ __all__ = [
     "LocalLaplace",
     "OneBitMean",
     "OptimalTable",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "SplitSign",
     "SubsetSelection",
@@ -48,6 +50,7 @@ DESIGNS: list[type[SupportDesign]] = [
     KRandomizedResponse,
     SubsetSelection,
     Unary,
+    ProjectiveGeometry,
 ]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
 

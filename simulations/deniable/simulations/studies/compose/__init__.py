@@ -15,11 +15,10 @@ The JSON form: `options`, `rows` (`model`, `account`, `epsilon` of one round, `r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.shared.errors import WrongUse
 from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame.comparison import look, number
 from deniable.simulations.frame.figures import new_figure
@@ -50,20 +49,15 @@ LABELS = {
 LOOKS = dict(zip(LABELS, map(look, (0, 1, 4, 3, 2, 5, 1, 3)), strict=True))
 
 
-def _small(name: str, given: Any) -> float:  # Any: as it was given
-    value: float = option.share(name, given)
-    if not 0 < value < 1:
-        raise WrongUse(f"{name} is above 0 and below 1, got {given}")
-    return value
-
-
 OPTIONS = (
     option.epsilons("0.1,0.5,1"),
     option.Option(
         "rounds", "1,3,10,30,100,300,1000", option.several(option.whole(1, MOST_ROUNDS)), "rounds"
     ),
-    option.Option("delta", 1e-6, _small, "the probability that is given up", "δ"),
-    option.Option("sampling", 0.01, _small, "the curator takes each person in a round with", "Q"),
+    option.Option("delta", 1e-6, option.inside(), "the probability that is given up", "δ"),
+    option.Option(
+        "sampling", 0.01, option.inside(), "the curator takes each person in a round with", "Q"
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.studies.minimax.clips import sharpened
 from deniable.simulations.studies.minimax.distributions import (
     TwoPoints,
     exact_risk,
@@ -28,7 +29,8 @@ TIGHT_REPETITIONS = 120_000
 def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
-    estimator = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
+    plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
+    estimator = sharpened(plain)
     distribution = hardest_distribution(estimator)
     exact = exact_risk(estimator, distribution) if estimator.clip else distribution.mean**2
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
@@ -42,7 +44,7 @@ def run_cell(cell: Cell, generator: np.random.Generator) -> list[Row]:
             "epsilon": float(epsilon),
             "people": users,
             "estimator": estimator.name,
-            "risk_bound": estimator.bound,
+            "risk_bound": plain.bound,
             "risk_exact": exact,
             "risk_measured": measured,
             "risk_error": error,

@@ -3,9 +3,9 @@
 Candidates: 0 and a with probability a^-k, a = k t / (k - 1), which loses most by the cut; +1 and -1
 with mean 0, whose spread is largest; and a search over all distributions in P_k on two points c and
 a, made finer around the best. For a distribution with mean m, and means y and |y| and y^2 of the
-numbers cut off at t,
+numbers cut off at t (see estimators.py),
 
-    risk = (m - y)^2 + (s0 t^2 + s1 t |y| + s2 y^2 - y^2) / n + noise t^2      (see estimators.py)
+    risk = (m - y)^2 + (the second moment of a report of y - y^2) / n + noise t^2
 
 is exact: noise is unbiased, people are drawn independently.
 """
@@ -87,17 +87,20 @@ def _named_distributions(estimator: Estimator) -> list[TwoPoints]:
 
 
 def _risks(estimator: Estimator, low: Array, high: Array, probability: Array) -> Array:
-    t, (s0, s1, s2) = estimator.clip, estimator.second
+    t = estimator.clip
     cut_low, cut_high = np.clip(low, -t, t), np.clip(high, -t, t)
 
     def mean(at_low: Array, at_high: Array) -> Array:
         return (1 - probability) * at_low + probability * at_high
 
     bias = mean(low - cut_low, high - cut_high)
-    spread = s2 * mean(cut_low**2, cut_high**2) - mean(cut_low, cut_high) ** 2
+    if estimator.table is None:
+        second = mean(cut_low**2, cut_high**2)
+    else:
+        second = t**2 * mean(*(np.interp(y / t, *estimator.curve) for y in (cut_low, cut_high)))
+    spread = second - mean(cut_low, cut_high) ** 2
     if math.isinf(t):
         return np.asarray(spread / estimator.users)
-    spread += s0 * t**2 + s1 * t * mean(abs(cut_low), abs(cut_high))
     return np.asarray(bias**2 + spread / estimator.users + noise_variance(estimator))
 
 

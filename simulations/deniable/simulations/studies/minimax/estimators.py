@@ -17,8 +17,14 @@ has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
     laplace         0                             0                        1      8 / (n ε)^2
     mean            0                             0                        1      0, no clip
 
-and the clip is where this is least. Where it exceeds 1, answering 0 risks less: the clip is 0.
-The local tables' moments are those of their integers, which differ from these by about 2^-64.
+and the clip is where this is least; `clips.py` then moves it to where the exact risk is. Where it
+exceeds 1, answering 0 risks less: the clip is 0. The local tables' moments are those of their
+integers, which differ from these by about 2^-64. Of any other table s0 is the moment at 0, and s1
+the least that makes this a bound at every point.
+
+`many-levels` is a table of the optimal ones' search, whose second moments may grow as 1 + 30 x^2:
+little noise near the middle, where nearly all people are when the clip is far out, and none of the
+rounding to three values that costs ternary reports the most at ε 4.
 
 Sources: Duchi, Jordan, Wainwright 2018, Journal of the American Statistical Association 113(521),
 for cutting off and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
@@ -28,15 +34,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.frame import own
 
+Array = NDArray[np.float64]
 MODELS = {
     "one-bit": "local",
     "ternary": "local",
@@ -44,6 +54,8 @@ MODELS = {
     "laplace": "central",
     "mean": "none",
 }
+MANY_LEVELS = "many-levels"
+LEVELS, BEND = 32, 30.0
 GRID = 2**20  # the central sum is of whole numbers: at least half as many steps reach the clip
 _TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
     "one-bit": OneBitMean,
@@ -65,12 +77,23 @@ class Estimator:
 
     @property
     def model(self) -> str:
-        return MODELS[self.name]
+        return model_of(self.name)
+
+    @cached_property
+    def curve(self) -> tuple[Array, Array]:
+        """The grid's points in [-1, 1], and a report's second moment there: straight between."""
+        assert self.table is not None
+        return moment_curve(self.table)
 
     @property
     def bound(self) -> float:
         """The risk formula above, at this clip; 1 where the estimate is always 0."""
         return worst_risk(self, self.clip) if self.clip else 1.0
+
+
+def model_of(name: str) -> str:
+    """Whatever is not named here is somebody's table for devices."""
+    return MODELS.get(name, "local")
 
 
 def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
@@ -118,24 +141,41 @@ def central_noise(estimator: Estimator) -> DiscreteLaplace:
     return DiscreteLaplace(estimator.epsilon, 2 * reach)
 
 
+def moment_curve(table: NumberTable) -> tuple[Array, Array]:
+    values = np.array([float(2 * value / table.steps - 1) for value in table.values])
+    rows = np.array([[units / ONE for units in row] for row in table.rows])
+    return np.linspace(-1, 1, table.steps + 1), rows @ values**2
+
+
 def second_moments(table: NumberTable) -> tuple[float, float, float]:
-    """s0 and s1 from the integers: exactly at the middle, and at an end, of [-1, 1]."""
-    values = [2 * value / table.steps - 1 for value in table.values]
-    middle, end = (
-        float(sum(units * value**2 for units, value in zip(row, values, strict=True)) / ONE)
-        for row in (table.rows[table.steps // 2], table.rows[-1])
-    )
-    return middle, end - middle, 0.0
+    """s0 and s1: the moment at 0, and what it grows by from there at most."""
+    points, moments = moment_curve(table)
+    middle = float(np.interp(0.0, points, moments))
+    away = points != 0
+    return middle, max(0.0, float(((moments - middle)[away] / abs(points[away])).max())), 0.0
 
 
 def _unclipped(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
-    if name in _TABLES:
-        table = _TABLES[name](epsilon)
-        return Estimator(name, moments, users, second_moments(table), table=table)
     if name == "laplace":
         noise = 8 / (users * float(epsilon)) ** 2
         return Estimator(name, moments, users, (0, 0, 1), noise, epsilon=epsilon)
-    return Estimator(name, moments, users, (0, 0, 1))
+    if name == "mean":
+        return Estimator(name, moments, users, (0, 0, 1))
+    table = table_of(name, epsilon)
+    return Estimator(name, moments, users, second_moments(table), table=table)
+
+
+@lru_cache(maxsize=64)
+def table_of(name: str, epsilon: Epsilon) -> NumberTable:
+    if name in _TABLES:
+        return _TABLES[name](epsilon)
+    if name == MANY_LEVELS:
+        from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, whole_table
+        from deniable.server.surveys.table_search import search
+
+        found = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
+        return whole_table(found, epsilon, LEVELS)
+    return own.number_mechanism(name, epsilon)
 
 
 def _best_clip(estimator: Estimator) -> float:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deniable.simulations.frame.figures import LOOKS, new_figure
+from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Row
-from deniable.simulations.studies.minimax.estimators import MODELS
-from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
+from deniable.simulations.studies.minimax.estimators import MODELS, model_of
+from deniable.simulations.studies.minimax.labels import label, look_of, middle_epsilon, shown
 from deniable.simulations.studies.minimax.slopes import Slope, number
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 
-LOOK_OF = dict(zip(LABELS, (LOOKS[0], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[3]), strict=True))
 SHOWN_AGAINST_USERS = ("one-bit", "ternary", "laplace", "mean")
 FRACTIONS = {2.0: "1/2", 3.0: "2/3", 4.0: "3/4"}
 
@@ -29,12 +28,13 @@ def draw_risks(rows: Sequence[Row], slopes: Sequence[Slope]) -> matplotlib.figur
     for moments, axes in panels:
         part = [row for row in rows if number(row, "moments") == moments]
         _draw_limits(axes, part)
-        for estimator in SHOWN_AGAINST_USERS:
+        named = [name for name in shown(part) if name not in MODELS]
+        for estimator in (*SHOWN_AGAINST_USERS, *named):
             _draw_series(axes, [row for row in part if row["estimator"] == estimator], estimator)
         fits = [s for s in slopes if (s.moments, s.epsilon) == (moments, epsilon)]
         _write_slopes(axes, [s for s in fits if s.estimator in SHOWN_AGAINST_USERS])
     figure.suptitle(f"The error of an estimated mean, at ε = {epsilon:g}", fontsize=12)
-    _legend(figure, panels[0][1])
+    _legend(figure)
     return figure
 
 
@@ -45,16 +45,17 @@ def draw_worth(rows: Sequence[Row]) -> matplotlib.figure.Figure:
     figure, panels = _panels(rows, "ε: the larger, the less private", "worth in people")
     ticks = sorted({number(row, "epsilon") for row in rows})
     for moments, axes in panels:
-        for estimator, label in LABELS.items():
+        for estimator in shown(rows):
             series = sorted(
                 (number(row, "epsilon"), 1 / number(row, "risk_measured"))
                 for row in rows
                 if number(row, "moments") == moments and row["estimator"] == estimator
             )
-            axes.plot(*zip(*series, strict=True), label=label, **_style(estimator))
+            if series:
+                axes.plot(*zip(*series, strict=True), label=label(estimator), **_style(estimator))
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     figure.suptitle(f"What {users:,} people are worth, in people without privacy", fontsize=12)
-    _legend(figure, panels[0][1])
+    _legend(figure)
     return figure
 
 
@@ -91,18 +92,22 @@ def _draw_series(axes: matplotlib.axes.Axes, rows: Sequence[Row], estimator: str
         users,
         [number(row, "risk_measured") for row in rows],
         yerr=[number(row, "risk_error") for row in rows],
-        label=LABELS[estimator],
+        label=label(estimator),
         **{**style, "ls": "none"},
     )
 
 
 def _draw_limits(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
     """Each in the colour of its model."""
-    for estimator, label in (("one-bit", "no local one is below"), ("laplace", "no trusted one")):
-        style: dict[str, Any] = {"color": LOOK_OF[estimator].color, "lw": 1.2, "ls": (0, (1, 1.5))}
-        part = [row for row in rows if row["estimator"] == estimator]
-        users, limits = ([number(r, key) for r in part] for key in ("people", "lower_bound"))
-        axes.plot(users, limits, label=label, **style)
+    for model, estimator, words in (
+        ("local", "one-bit", "no local one is below"),
+        ("central", "laplace", "no trusted one"),
+    ):
+        style: dict[str, Any] = {"color": look_of(estimator).color, "lw": 1.2, "ls": (0, (1, 1.5))}
+        limits = sorted(
+            {(number(r, "people"), number(r, "lower_bound")) for r in rows if r["model"] == model}
+        )
+        axes.plot(*zip(*limits, strict=True), label=words, **style)
 
 
 def _write_slopes(axes: matplotlib.axes.Axes, slopes: Sequence[Slope]) -> None:
@@ -113,7 +118,7 @@ def _write_slopes(axes: matplotlib.axes.Axes, slopes: Sequence[Slope]) -> None:
             0.03 + 0.085 * place,
             f"$n^{{{slope.fitted:.3f}}}$  in theory $n^{{{_theory(slope)}}}$",
             transform=axes.transAxes,
-            color=LOOK_OF[slope.estimator].color,
+            color=look_of(slope.estimator).color,
             fontsize=9.5,
         )
 
@@ -121,19 +126,27 @@ def _write_slopes(axes: matplotlib.axes.Axes, slopes: Sequence[Slope]) -> None:
 def _style(estimator: str) -> dict[str, Any]:  # Any: keyword arguments of matplotlib's
     """Without privacy is a hollow mark, so that what lies on it is seen."""
     hollow = {"mfc": "none", "ms": 8} if estimator == "mean" else {}
-    return {**LOOK_OF[estimator].style, "lw": 1.3, **hollow}
+    return {**look_of(estimator).style, "lw": 1.3, **hollow}
 
 
 def _theory(slope: Slope) -> str:
-    if MODELS[slope.estimator] == "local" and slope.moments in FRACTIONS:
+    if model_of(slope.estimator) == "local" and slope.moments in FRACTIONS:
         return f"-{FRACTIONS[slope.moments]}"
     return f"{slope.theory:.3g}"
 
 
 def _family(moments: float) -> str:
-    return "|X| ≤ 1" if math.isinf(moments) else f"E|X|$^{{{moments:g}}}$ ≤ 1"
+    if math.isinf(moments):
+        return "All numbers within 1 of 0 (k = ∞)"
+    power = {2.0: "square", 3.0: "cube", 4.0: "fourth power"}.get(moments)
+    words = f"Mean {power}" if power else f"Mean of |X|$^{{{moments:g}}}$"
+    return f"{words} at most 1 (k = {moments:g})"
 
 
-def _legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+def _legend(figure: matplotlib.figure.Figure) -> None:
+    listed = dict(
+        pair
+        for each in figure.axes
+        for pair in zip(*each.get_legend_handles_labels()[::-1], strict=True)
+    )
+    figure.legend(listed.values(), listed.keys(), loc="outside lower center", ncols=3, fontsize=9)

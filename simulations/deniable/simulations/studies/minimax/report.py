@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
-from deniable.simulations.studies.minimax.estimators import MODELS
-from deniable.simulations.studies.minimax.labels import LABELS, middle_epsilon
+from deniable.simulations.studies.minimax.estimators import model_of
+from deniable.simulations.studies.minimax.labels import LABELS, label, middle_epsilon, shown
 from deniable.simulations.studies.minimax.slopes import Slope, number, slopes
 
 CELL_KEYS = (
@@ -16,9 +16,10 @@ CELL_KEYS = (
     *("risk_bound", "risk_exact", "risk_measured", "risk_error", "lower_bound", "clip"),
 )
 METHOD = (
-    """Each person's number X has E|X|^k <= 1 and is otherwise unknown; the mean is asked for.
-    Every estimator cuts numbers off at a clip, chosen so that its risk under the worst distribution
-    is least. Locally each person then reports one or two bits through an exact table of integers;
+    """Each person's number X has E|X|^k <= 1 and is otherwise unknown; the mean is asked for. Every
+    estimator cuts numbers off at a clip, chosen so that its exact risk under the hardest
+    distribution is least. Locally each person then reports one or two bits through an exact table
+    of integers;
     centrally a trusted curator adds discrete Laplace noise to the clipped sum.""",
     """For each cell the two-point distribution with the largest exact risk is searched for, and
     whole populations are drawn from it: report counts are multinomial, noise is discrete Laplace,
@@ -71,7 +72,7 @@ def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]
         "cells": [{key: row[key] for key in CELL_KEYS} | {"users": row["people"]} for row in rows],
         "slopes": [
             {
-                "model": MODELS[slope.estimator],
+                "model": model_of(slope.estimator),
                 "moments": _named(slope.moments),
                 "epsilon": slope.epsilon,
                 "estimator": slope.estimator,
@@ -136,7 +137,7 @@ def _largest_gain(rows: Sequence[Row]) -> tuple[float, Row]:
         return row["moments"], row["epsilon"], row["people"]
 
     one_bit = {place(r): number(r, "risk_measured") for r in rows if r["estimator"] == "one-bit"}
-    local = [row for row in rows if row["model"] == "local"]
+    local = [row for row in rows if row["model"] == "local" and place(row) in one_bit]
     gains = [one_bit[place(row)] / number(row, "risk_measured") for row in local]
     gain = max(gains)
     return gain, local[gains.index(gain)]
@@ -145,25 +146,34 @@ def _largest_gain(rows: Sequence[Row]) -> tuple[float, Row]:
 def _risk_table(rows: Sequence[Row]) -> Table:
     users = max(number(row, "people") for row in rows)
     pairs = dict.fromkeys((number(r, "moments"), number(r, "epsilon")) for r in rows)
-    lines = []
+    lines, names = [], shown(rows)
     for moments, epsilon in pairs:
         risks = {r["estimator"]: r for r in _at(rows, epsilon, moments, users)}
-        texts = [f"{number(risks[name], 'risk_measured'):.3g}" for name in LABELS]
-        limit = f"{number(risks['one-bit'], 'lower_bound'):.3g}"
-        lines.append([str(_named(moments)), f"{epsilon:g}", *texts, limit])
-    columns = ["k", "ε", *LABELS.values(), "local limit"]
+        texts = [
+            f"{number(risks[name], 'risk_measured'):.3g}" if name in risks else "-"
+            for name in names
+        ]
+        local = [r for r in risks.values() if r["model"] == "local"]
+        limit = number(local[0], "lower_bound")
+        nearest = min(number(r, "risk_exact") for r in local) / limit
+        lines.append(
+            [str(_named(moments)), f"{epsilon:g}", *texts, f"{limit:.3g}", f"{nearest:.2f}"]
+        )
+    columns = ["k", "ε", *map(label, names), "local limit", "best local by it"]
     return Table(f"Mean squared error with {users:,.0f} people, measured", columns, lines)
 
 
 def _slope_table(fitted: Sequence[Slope]) -> Table:
     found = {(s.moments, s.epsilon, s.estimator): s for s in fitted}
     lines = []
+    there = dict.fromkeys(s.estimator for s in fitted)
+    names = [*(n for n in LABELS if n in there), *(n for n in there if n not in LABELS)]
     for moments, epsilon in dict.fromkeys((s.moments, s.epsilon) for s in fitted):
-        slopes_here = [found.get((moments, epsilon, name)) for name in LABELS]
+        slopes_here = [found.get((moments, epsilon, name)) for name in names]
         texts = [f"{s.fitted:.4f} ± {s.error:.4f}" if s else "-" for s in slopes_here]
         limit = next((f"{s.theory:.3f}" for s in slopes_here if s), "-")
         lines.append([str(_named(moments)), f"{epsilon:g}", *texts, limit])
-    columns = ["k", "ε", *LABELS.values(), "local in theory"]
+    columns = ["k", "ε", *map(label, names), "local in theory"]
     return Table("Slopes of ln(risk) against ln(people)", columns, lines)
 
 

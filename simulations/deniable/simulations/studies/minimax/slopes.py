@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.simulations.frame.study import Row
-from deniable.simulations.studies.minimax.estimators import MODELS
+from deniable.simulations.studies.minimax.estimators import model_of
 
 CLOSE = 0.02
 FEWEST = 3
@@ -54,7 +54,7 @@ def slopes(rows: Sequence[Row]) -> list[Slope]:
 
 def limit_slope(estimator: str, moments: float) -> float:
     """Of the risk as the people grow without end; -1 wherever sampling itself costs the most."""
-    if MODELS[estimator] == "local" and not math.isinf(moments):
+    if model_of(estimator) == "local" and not math.isinf(moments):
         return -(moments - 1) / moments
     return -1.0
 

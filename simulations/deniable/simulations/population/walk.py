@@ -1,0 +1,72 @@
+"""Fixed people under a table that is a memoryless walk, in a few binomials for each grid point.
+
+Discrete Laplace noise that is gathered at the ends is such a walk. At point i a person stays with
+probability (1 - r) / (1 + r), or sets out left or right with r / (1 + r) each; at an end there is
+one way only, and who does not take it stays. Whoever is on the way stops at each inner point with
+probability 1 - r, wherever they began, and at the end surely:
+
+    P[j | i] = (1 - r) / (1 + r) r^|i - j|       j inside
+             =       1 / (1 + r) r^|i - j|       j an end
+
+So people on the way are alike, and merge: 2 m binomials of who sets out and 2 m of who stops have
+exactly the joint distribution of (m + 1) multinomials, in time that grows with the points and not
+with their square. No source was found that prints it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.thresholds import ONE
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+ROUNDING = 1e-13  # of each probability: 255 steps of one double; far below what draws could show
+
+
+def walk_rate(mechanism: NumberTable, rows: Array) -> float | None:
+    """r, where these rows, which are the mechanism's in doubles, are such a walk's up to their
+    rounding; else None."""
+    if rows.shape[0] != rows.shape[1]:
+        return None
+    stay = mechanism.rows[0][0]
+    r = (ONE - stay) / stay
+    return r if np.allclose(rows, walk_rows(len(rows) - 1, r), rtol=ROUNDING, atol=1e-17) else None
+
+
+def walk_rows(steps: int, r: float) -> Array:
+    points = np.arange(steps + 1)
+    rows = (1 - r) / (1 + r) * r ** np.abs(points[:, None] - points)
+    ends = r**points / (1 + r)
+    rows[:, 0], rows[:, steps] = ends, ends[::-1]
+    return np.asarray(rows)
+
+
+def walked(r: float, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+    """Tallies of people who stand like this, in one row or in one for each repetition."""
+    last = held.shape[1] - 1
+    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # who sets out right, and left
+    counts = np.empty((last + 1, repetitions), dtype=np.int64)
+    for point, people in enumerate(held.T):
+        stay = people[0] if len(people) == 1 else people  # one number is drawn from far faster
+        if point < last:
+            ways[0, point] = generator.binomial(stay, r / (1 + r), repetitions)
+        if point:
+            share = r if point < last else r / (1 + r)
+            ways[1, point] = generator.binomial(stay - ways[0, point], share)
+        counts[point] = stay - ways[0, point] - ways[1, point]
+    _arrive(counts, ways[0], r, generator)
+    _arrive(counts[::-1], ways[1, ::-1], r, generator)
+    return np.ascontiguousarray(counts.T)
+
+
+def _arrive(counts: Counts, setting_out: Counts, r: float, generator: np.random.Generator) -> None:
+    """From the first point to the last: `counts` takes up who stops."""
+    moving = setting_out[0]
+    for point in range(1, len(counts) - 1):
+        stopped = generator.binomial(moving, 1 - r)
+        counts[point] += stopped
+        moving = moving - stopped + setting_out[point]
+    counts[-1] += moving

@@ -1,0 +1,158 @@
+"""How probably the right one of k is chosen, for each way of asking, and what nobody can beat.
+
+Votes: everybody has one, and the leader is ahead of each other by g. With x = e^(-ε g / 2)
+
+    exponential mechanism    1 / (1 + (k - 1) x)                  also the largest with Gumbel noise
+    permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
+    unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
+
+a and b being the probabilities of so many reports for the leader and for another, B the sum of b; a
+tie is decided by a coin. With probability 1 - err no curator is right below
+g = ln((k - 1) (1 - err) / err) / ε: leaders are g people apart, so that each other is chosen at
+least e^(-ε g) as often (packing).
+
+Conditions: everybody has k values of +1 or -1, of which one has the mean δ and all others 0.
+
+    none, devices    normal, of deviation s = c √(m / n), and s1 with c^2 - δ^2 for the right one:
+                     c = 1, m = 1 without privacy; c = 1 / tanh(ε / 2), m = k on devices, which
+                     answer one drawn condition by randomized response
+    trusted          the same counts with Gumbel noise of scale 2 / ε, which is the exponential
+                     mechanism
+
+No devices are right below  n = 4 V k ((1 - err) ln k - ln 2) / δ^2,  V = e^ε / (e^ε - 1)^2: Fano's
+inequality, with what a report tells of k hypotheses together [2]. It holds for sequential
+interaction.
+
+[1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
+[2] Duchi, Jordan, Wainwright 2018, JASA 113(521); for one round, Ullman 2018, arXiv:1802.02638.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.studies.test.powers import binomial
+
+Array = NDArray[np.float64]
+MOST_PEOPLE = 10**12
+NODES, LIMIT = 4_001, 9.0  # of a normal distribution: beyond 9 deviations there is less than 1e-18
+LEAST = 1e-300
+
+
+def exponential(options: int, epsilon: float, gap: float) -> float:
+    return 1 / (1 + (options - 1) * math.exp(-epsilon * gap / 2))
+
+
+def permute_and_flip(options: int, epsilon: float, gap: float) -> float:
+    x = math.exp(-epsilon * gap / 2)
+    if x < 1e-12:
+        return 1 - (options - 1) * x / 2
+    return -math.expm1(options * math.log1p(-x)) / (options * x) if x < 1 else 1 / options
+
+
+def packing(options: int, epsilon: float, right: float) -> float:
+    return math.log((options - 1) * right / (1 - right)) / epsilon
+
+
+def votes(options: int, people: int, gap: int) -> tuple[int, int]:
+    """Of the leader, and of each other: as many as so many people can have alike; fewer than
+    `options` people are left out.
+
+    >>> votes(4, 103, 20)
+    (40, 20)
+    """
+    other = (people - gap) // options
+    return other + gap, other
+
+
+def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
+    mechanism = Unary(epsilon, options)
+    leader, other = votes(options, people, gap)
+    voting = leader + (options - 1) * other
+    start_a, a = _supports(mechanism, leader, voting)
+    start_b, b = _supports(mechanism, other, voting)
+    upto = np.concatenate([[0.0], np.minimum(1.0, np.cumsum(b))])
+    counts = start_a + np.arange(len(a)) - start_b  # places in b
+    above = np.clip(counts + 1, 0, len(b))
+    below = np.clip(counts, 0, len(b))
+    here = np.where((counts >= 0) & (counts < len(b)), b[np.clip(counts, 0, len(b) - 1)], 0.0)
+    high, low = upto[above], upto[below]
+    # Σ_j high^j low^(k-1-j) / k, of which (high^k - low^k) / (k (high - low)) loses all digits
+    # where high and low are near: there it is high^(k-1)
+    far = here > 1e-9
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ways = np.where(
+            far, (high**options - low**options) / (options * here), high ** (options - 1)
+        )
+    return float(a @ ways)
+
+
+def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
+    """`spread` is c, `asked` of how many conditions one is."""
+    from scipy.special import ndtr
+
+    s = spread * math.sqrt(asked / people)
+    s1 = math.sqrt((spread**2 - delta**2) * asked / people)
+    x, weights = _normal_nodes()
+    return float(weights @ np.exp((options - 1) * _log(ndtr((delta + x * s1) / s))))
+
+
+def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
+    """The right one's noisy count above all others': both distributions are averages over counts of
+    exp(-e^((count - x) / scale)), and the integral is over where the right one is."""
+    scale = 2 / epsilon
+    s, s1 = math.sqrt(people) / 2, math.sqrt(people * (1 - delta**2)) / 2
+    u, weights = _normal_nodes(121)
+    mean = people * delta / 2
+    x = np.linspace(-LIMIT * s - 6 * scale, mean + LIMIT * s + 40 * scale, 1_501)
+    other = np.exp(-np.exp(np.minimum((s * u - x[:, None]) / scale, 700.0))) @ weights
+    right = np.exp(-np.exp(np.minimum((mean + s1 * u - x[:, None]) / scale, 700.0))) @ weights
+    others = np.exp((options - 1) * _log(other))
+    return float(np.sum(np.diff(right) * (others[1:] + others[:-1]) / 2))
+
+
+def fano(options: int, epsilon: float, delta: float, right: float) -> float:
+    """No fewer devices; nothing is said of few options."""
+    v = 1 / (4 * math.sinh(epsilon / 2) ** 2)
+    return max(0.0, 4 * v * options * (right * math.log(options) - math.log(2)) / delta**2)
+
+
+def least(enough: Callable[[int], bool], start: int = 1) -> int | None:
+    """The least whole number from which on it is enough, by halving."""
+    most = start
+    while not enough(most):
+        most *= 2
+        if most > MOST_PEOPLE:
+            return None
+    too_few = max(0, most // 2)
+    while most - too_few > 1:
+        middle = (too_few + most) // 2
+        too_few, most = (too_few, middle) if enough(middle) else (middle, most)
+    return most
+
+
+def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
+    """The first count, and the probabilities from there on, of reports for one with so many."""
+    from scipy.signal import fftconvolve
+
+    true, p = binomial(votes, mechanism.keep / ONE)
+    false, q = binomial(people - votes, mechanism.lie / ONE)
+    both = np.maximum(fftconvolve(p, q), 0.0)
+    return int(true[0] + false[0]), np.asarray(both / both.sum())
+
+
+def _normal_nodes(count: int = NODES) -> tuple[Array, Array]:
+    x = np.linspace(-LIMIT, LIMIT, count)
+    density = np.exp(-(x**2) / 2)
+    return x, np.asarray(density / density.sum())
+
+
+def _log(values: Array) -> Array:
+    return np.log(np.maximum(values, LEAST))
