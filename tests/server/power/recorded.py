@@ -1,6 +1,6 @@
 """What is recorded: the real store and writer take envelopes from several clients at once.
 
-python -m tests.server.power.recorded DATA ENVELOPES [FULL | NORMAL | OFF]    SQLite's synchronous
+python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF]    SQLite's synchronous
 
 What was acknowledged is written to a file of the folder, which the recording keeps in its order.
 """

@@ -144,12 +144,9 @@ def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> N
     print(f"2,000 cuts among {len(run.operations):,} operations, no fault")
 
 
-@pytest.mark.parametrize(("syncs", "many"), [("OFF", 20), ("NORMAL", 3)])
-def test_with_fewer_syncs_the_same_cuts_lose_something(
-    tmp_path: Path, recorder: Path, syncs: str, many: int
-) -> None:
+def test_without_syncs_the_same_cuts_lose_much(tmp_path: Path, recorder: Path) -> None:
     """Acknowledged envelopes, or the file itself."""
-    assert len(Run(tmp_path, recorder, 100, syncs).faults(40, ("all", "sectors"))) >= many
+    assert len(Run(tmp_path, recorder, 100, "OFF").faults(40, ("all", "sectors"))) >= 20
 
 
 def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
