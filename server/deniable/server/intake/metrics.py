@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -22,12 +23,13 @@ class Metrics:
         self._registry, self._clock = CollectorRegistry(), clock
         self._lock = threading.Lock()
         self._rendered, self._rendered_at = b"", -math.inf
-        self.reports = Counter(
+        reports = Counter(
             "deniable_reports",
             "Reports since the server began, by survey and by what became of them.",
             ["survey", "outcome"],
             registry=self._registry,
         )
+        self.reports = cache(reports.labels)  # the counter of a survey and an outcome
         self.forged = Gauge(
             "deniable_forged_rounds",
             "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",

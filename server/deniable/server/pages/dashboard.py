@@ -46,7 +46,7 @@ def _sign_in_first() -> ResponseReturnValue | None:
 
 
 @blueprint.after_request
-def _only_our_own(response: Response) -> Response:
+def only_our_own(response: Response) -> Response:
     response.headers["Content-Security-Policy"] = POLICY
     return response
 
@@ -105,7 +105,7 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
             404, "there is nothing at this address; /v1/openapi.json lists what there is"
         )
     text, status = _missing("there is nothing at this address")
-    return _only_our_own(current_app.make_response((text, status)))
+    return only_our_own(current_app.make_response((text, status)))
 
 
 def _missing(reason: str) -> tuple[str, int]:
