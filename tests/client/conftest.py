@@ -32,7 +32,7 @@ def tmp_path() -> Iterator[Path]:
 def ended() -> Iterator[None]:
     """No uploader outlives its test: what it logs, when its folder is gone, is no other test's."""
     yield
-    for each in list(forking._watched):
+    for each in forking._all_watched():
         if isinstance(each, Uploader):
             each.stop(PATIENCE)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from deniable.client.forking import ForkAware
 from deniable.client.sent import read_summary
 from tests.client.conftest import MakeClient
 from tests.client.scripted import LATER, Script, bit, document
@@ -35,6 +36,35 @@ def result(process: subprocess.Popen[str]) -> Any:
     printed, _ = process.communicate(timeout=10 * PATIENCE)
     assert process.returncode == 0
     return json.loads(printed)
+
+
+class Made(ForkAware):
+    def remake(self) -> None:
+        pass
+
+
+def test_threads_make_clients_at_once() -> None:
+    """What forks must know of is listed while other threads add to it, and drop what they added."""
+    failed, often = list[BaseException](), sys.getswitchinterval()
+
+    def make() -> None:
+        try:
+            kept = [Made() for _ in range(150)]
+            assert len(kept) == 150
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=make) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(often)
+    assert not failed
 
 
 def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:

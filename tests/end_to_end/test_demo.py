@@ -1,11 +1,16 @@
 """`deniable demo` from outside: real processes, real HTTP, truth beside estimate."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
+from tests.eventually import PATIENCE, eventually
 
 COMMAND = [sys.executable, "-m", "deniable.shared.cli.command", "demo"]
 
@@ -45,7 +50,8 @@ def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
     done = demo("--people", "100", "--exit")
     assert done.returncode == 0, done.stderr
     assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
-    assert "100 of 100" in done.stderr
+    assert "1300 of 1300" in done.stderr, "a hundred people, and a hundred on each of twelve days"
+    assert "100 of them each through a complete client" in done.stdout
 
 
 @pytest.mark.parametrize("people", ["0", "-5", "100000000"])
@@ -60,3 +66,59 @@ def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
     rows = json.loads(done.stdout)["questions"]["browser"]
     assert [row["estimate"] for row in rows] == [None] * 5
     assert [row["reports"] for row in rows] == [3] * 5
+
+
+def test_the_story_has_a_wave_and_a_day_of_forged_reports() -> None:
+    """The wave's highest day is 27 points above the first: 9 standard errors of the difference and
+    more, and the false alarm of what is flagged is 1e-6 a day."""
+    days = json.loads(demo("--people", "10000", "--exit", "--json").stdout)["story"]
+    assert [day["reports"] for day in days] == [2000] * 10 + [2105, 2000]
+    assert [bool(day["warning"]) for day in days] == [bool(day["forged"]) for day in days]
+    assert sum(day["forged"] for day in days) == 105
+    assert days[6]["low"] > days[0]["high"]
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Those in whose command lines the folder stands."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it has just ended
+            continue
+        found += [int(each.parent.name)] if str(folder) in words else []
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are listed in /proc")
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (signal.SIGINT, "of 1210 people"),  # while it plays
+        (signal.SIGTERM, "Press Ctrl-C"),
+        (signal.SIGHUP, "Press Ctrl-C"),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_whichever_signal_ends_it_nothing_is_left(
+    tmp_path: Path, ending: signal.Signals, said: str
+) -> None:
+    folder, log = tmp_path / "temporary", tmp_path / "log"
+    folder.mkdir()
+    with log.open("w") as written:
+        playing = subprocess.Popen(
+            [*COMMAND, "--people", "10"],
+            stderr=written,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(folder)},
+        )
+    eventually(lambda: said in log.read_text())
+    assert processes_of(folder), "its server runs"
+    playing.send_signal(ending)
+    assert playing.wait(PATIENCE) == (130 if ending is signal.SIGINT else 0)
+    try:
+        assert not processes_of(folder)
+        assert not list(folder.iterdir())
+    finally:
+        for process in processes_of(folder):
+            os.kill(process, signal.SIGKILL)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from weakref import WeakSet
+from weakref import ref
 
 
 class ForkAware:
@@ -18,10 +18,10 @@ class ForkAware:
 
     def __init__(self) -> None:
         """Whatever was inherited is remade first: what is new may share its files."""
-        for each in list(_watched):
+        for each in _all_watched():
             each.same_process()
         self._remake()
-        _watched.add(self)
+        _watched.add(ref(self, _watched.discard))
 
     def same_process(self) -> None:
         if self._made_in != _here():
@@ -47,21 +47,26 @@ def _here() -> tuple[int, object]:
     return os.getpid(), threading.Lock
 
 
-_watched: WeakSet[ForkAware] = WeakSet()
+# Weak references, as of a WeakSet; but a copy is made in one step, whatever other threads add.
+_watched: set[ref[ForkAware]] = set()
+
+
+def _all_watched() -> list[ForkAware]:
+    return [each for reference in _watched.copy() if (each := reference()) is not None]
 
 
 def _before() -> None:
-    for each in list(_watched):
+    for each in _all_watched():
         each.before_fork()
 
 
 def _after_in_parent() -> None:
-    for each in list(_watched):
+    for each in _all_watched():
         each.after_fork()
 
 
 def _after_in_child() -> None:
-    for each in list(_watched):
+    for each in _all_watched():
         each._remake()
 
 

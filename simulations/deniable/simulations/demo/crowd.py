@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -39,9 +40,13 @@ def make_crowd(people: int, seed: int) -> list[Person]:
 def truths(crowd: list[Person]) -> dict[str, dict[str, float]]:
     """What a trusted server would say: for each question and label, the true share or mean."""
     people = len(crowd)
-    browsers = Counter(person.browser for person in crowd)
     return {
         "crashed": {"yes": sum(person.crashed for person in crowd) / people},
         "minutes": {"mean": fmean(person.minutes for person in crowd)},
-        "browser": {option: browsers[option] / people for option in SHARES},
+        "browser": shares_of([person.browser for person in crowd], SHARES),
     }
+
+
+def shares_of(answers: Sequence[str], options: Iterable[str]) -> dict[str, float]:
+    counted = Counter(answers)
+    return {option: counted[option] / len(answers) for option in options}

@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from importlib.resources import files
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from deniable.server.surveys.authored import parse_authored
 from deniable.shared.errors import Refused
-from deniable.shared.privacy.promises import round_promise
-from deniable.shared.survey.document import Survey, render_document
-from deniable.shared.survey.signing import public_hex, sign
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
-from deniable.simulations.demo.play import Published, play_devices, play_together
+from deniable.simulations.demo.ending import ended_by_signals
+from deniable.simulations.demo.play import encoded, play_devices, play_together, send
+from deniable.simulations.demo.publishing import Press, Published
 from deniable.simulations.demo.running import Running, running_server
+from deniable.simulations.demo.showing import show
+from deniable.simulations.demo.story import (
+    CRASHED,
+    Day,
+    Truths,
+    first_day,
+    people_a_day,
+    play_story,
+)
 from deniable.simulations.frame.progress import progress
 
 if TYPE_CHECKING:
-    from deniable.server.results import Row
-
-    Questions = Mapping[str, tuple[Row, ...]]
+    from deniable.server.results import Results, Row
 
 DEVICES = 200
-SERVED_CHECKS = 200
+FEEDBACK = 500  # people who answered the survey that is closed
 
 
 @dataclass(frozen=True)
@@ -39,66 +44,64 @@ class Wishes:
     as_json: bool
     seed: int
     port: int
+    browse: bool  # open the dashboard in the browser
+
+
+@dataclass(frozen=True)
+class Surveys:
+    """Those of the demo: one is answered by everybody, one tells a story day by day."""
+
+    health: Published
+    crashes: Published
 
 
 def run(wishes: Wishes) -> int:
-    """Exit code 0, or 130 where it was interrupted while still playing."""
+    """Exit code 0; KeyboardInterrupt where a signal ended it while it was still playing."""
     begun = time.monotonic()
-    with TemporaryDirectory(prefix="deniable-demo-") as folder:
+    with ended_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
         data = Path(folder) / "server"
         with running_server(data, wishes.port) as server:
+            surveys = _publish(Press(server, data))
             crowd = make_crowd(wishes.people, wishes.seed)
-            published = _publish(server, data)
-            _play(published, crowd, Path(folder) / "devices")
-            questions = _compare(_results(server, published), truths(crowd))
-            seconds = time.monotonic() - begun
-            _show(wishes, server, published.survey, questions, seconds)
+            days = _play(surveys, crowd, wishes.seed, Path(folder) / "devices")
+            answer = {
+                "url": server.page,
+                "people": wishes.people,
+                "seconds": round(time.monotonic() - begun, 2),
+                "questions": _compare(_results(server, surveys.health), truths(crowd)),
+                "story": _told(_results(server, surveys.crashes), days),
+            }
+            if wishes.as_json:
+                print(json.dumps(answer), flush=True)
+            else:
+                show(answer, surveys.health.survey, DEVICES)
             if not wishes.stop:
-                _stay_open(server)
+                _stay_open(server, wishes.browse)
     return 0
 
 
-def _publish(server: Running, data: Path) -> Published:
-    """Into the running server's folder, as `deniable survey publish --data` does it; the server
-    notices. The signing key is forgotten at once: this survey is the only one."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+def _publish(press: Press) -> Surveys:
+    """Also one that waits for its first day, and one that was closed by hand."""
+    today = datetime.now(UTC).date()
 
-    from deniable.server.http.auth import new_token
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
+    def days(number: int) -> timedelta:
+        return timedelta(days=number)
 
-    key, token, now = Ed25519PrivateKey.generate(), new_token(), datetime.now(UTC)
-    survey = _survey(now.date())
-    document = render_document(survey)
-    with open_store(data) as store:
-        store.add_token(token, "app", now, now + timedelta(days=1))
-        store.enrol_key(public_hex(key))
-        published = Catalogue(store).publish(document, sign(document, key), public_hex(key))
-    _wait_until_served(server, published.id)
-    return Published(server.url, published.id, survey, public_hex(key), token)
-
-
-def _survey(today: date) -> Survey:
-    text = files("deniable.simulations.demo").joinpath("survey.toml").read_text("utf-8")
-    text = text.replace("opens = 2000-01-01", f"opens = {today - timedelta(days=1)}")
-    text = text.replace("closes = 2000-01-01", f"closes = {today + timedelta(days=28)}")
-    return parse_authored(text)
+    press.publish("next-release", today + days(7), today + days(35))
+    feedback = press.publish("beta-feedback", today - days(3), today + days(28))
+    survey = feedback.survey
+    reports = [encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK)]
+    send(feedback, survey.first_round, reports)
+    press.close(feedback)
+    return Surveys(
+        crashes=press.publish("daily-crashes", first_day(today), today),
+        health=press.publish("app-health", today - days(1), today + days(28)),
+    )
 
 
-def _wait_until_served(server: Running, survey: str) -> None:
-    """A server looks for new surveys every quarter of a second."""
-    import requests
-
-    for _ in range(SERVED_CHECKS):
-        if requests.get(f"{server.url}/v1/surveys/{survey}", timeout=30).status_code == 200:
-            return
-        time.sleep(0.05)
-    raise Refused("the server does not serve the survey that was just published")
-
-
-def _play(published: Published, crowd: Sequence[Person], folder: Path) -> None:
-    devices, together = crowd[:DEVICES], crowd[DEVICES:]
-    with progress("demo", len(crowd), "people") as finished:
+def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) -> list[Day]:
+    devices, together, each_day = crowd[:DEVICES], crowd[DEVICES:], people_a_day(len(crowd))
+    with progress("demo", len(crowd) + len(CRASHED) * each_day, "people") as finished:
         answered = 0
 
         def done(more: int) -> None:
@@ -106,85 +109,59 @@ def _play(published: Published, crowd: Sequence[Person], folder: Path) -> None:
             answered += more
             finished(answered)
 
-        play_together(published, together, done)
-        play_devices(published, devices, folder, done)
+        play_together(surveys.health, together, done)
+        play_devices(surveys.health, devices, folder, done)
+        return list(play_story(surveys.crashes, each_day, seed, done))
 
 
-def _results(server: Running, published: Published) -> Questions:
+def _results(server: Running, published: Published) -> Results:
     import msgspec
 
     from deniable.server.results import Results
 
     answer = _get(f"{server.url}/v1/surveys/{published.id}/results", server.token)
-    return msgspec.json.decode(answer, type=Results).rounds[-1].questions
+    return msgspec.json.decode(answer, type=Results)
 
 
-def _compare(
-    questions: Questions, true: dict[str, dict[str, float]]
-) -> dict[str, list[dict[str, Any]]]:
-    """The server's rows, each with the truth that only the demo knows."""
+def _compare(results: Results, true: Truths) -> dict[str, list[dict[str, Any]]]:
+    """The last round's rows, each with the truth that only the demo knows."""
+    questions = results.rounds[-1].questions
     return {
-        name: [
-            {
-                "label": row.label,
-                "truth": true[name][row.label],
-                "estimate": row.estimate,
-                "low": row.low,
-                "high": row.high,
-                "standard_error": row.standard_error,
-                "reports": row.reports,
-            }
-            for row in rows
-        ]
+        name: [_beside(row, true[name][row.label]) for row in rows]
         for name, rows in questions.items()
     }
 
 
-def _show(
-    wishes: Wishes,
-    server: Running,
-    survey: Survey,
-    questions: dict[str, list[dict[str, Any]]],
-    seconds: float,
-) -> None:
-    if wishes.as_json:
-        answer = {
-            "url": server.page,
-            "people": wishes.people,
-            "seconds": round(seconds, 2),
-            "questions": questions,
+def _told(results: Results, days: Sequence[Day]) -> list[dict[str, Any]]:
+    """The crashes of each day, and what the server says of its reports."""
+    rounds = {each.round: each for each in results.rounds}
+    return [
+        {
+            "day": day.first_day.isoformat(),
+            **_beside(rounds[day.round].questions["crashed"][0], day.truths["crashed"]["yes"]),
+            "forged": day.forged,
+            "warning": rounds[day.round].warning,
         }
-        print(json.dumps(answer), flush=True)
-        return
-    print(f"\n{wishes.people:,} people answered in {seconds:.1f} s; nobody's answer was kept.\n")
-    print(f"{'question':<10}{'':<10}{'truth':>9}{'estimate':>10}   95 % interval")
-    for name, rows in questions.items():
-        shown = _as_minutes if name == "minutes" else _as_share
-        for row in rows:
-            print(f"{name:<10}{row['label']:<10}{_line(row, shown)}")
-            name = ""  # noqa: PLW2901  # a question's name stands at its first row
-    print(f"\nWhat a report gives away: {round_promise(survey.round_billionths)}.")
-    print("Confidence intervals are about the people who reported; one in twenty misses the truth.")
+        for day in days
+    ]
 
 
-def _line(row: dict[str, Any], shown: Any) -> str:  # a formatter of a number
-    if row["estimate"] is None:
-        return f"{shown(row['truth']):>9}   too few reports for an estimate"
-    inside = "" if row["low"] <= row["truth"] <= row["high"] else "   (missed)"
-    interval = f"{shown(row['low'])} to {shown(row['high'])}"
-    return f"{shown(row['truth']):>9}{shown(row['estimate']):>10}   {interval}{inside}"
+def _beside(row: Row, truth: float) -> dict[str, Any]:
+    return {
+        "label": row.label,
+        "truth": truth,
+        "estimate": row.estimate,
+        "low": row.low,
+        "high": row.high,
+        "standard_error": row.standard_error,
+        "reports": row.reports,
+    }
 
 
-def _as_share(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _as_minutes(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _stay_open(server: Running) -> None:
+def _stay_open(server: Running, browse: bool) -> None:
     print(f"\nThe dashboard is open at {server.page}\nPress Ctrl-C to end it.", file=sys.stderr)
+    if browse:
+        webbrowser.open(server.page)
     try:
         while True:
             time.sleep(3600)

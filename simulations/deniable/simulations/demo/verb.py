@@ -12,8 +12,9 @@ MOST_PEOPLE = 10_000_000
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Start a server on loopback, publish a survey, let simulated people answer it through the "
-        "real envelope and HTTP path, and print the truth beside every estimate."
+        "Start a server on loopback, publish surveys, let simulated people answer them through the "
+        "real envelope and HTTP path, and print the truth beside every estimate: of one survey, "
+        "and of twelve days with a bad release and with forged reports."
     )
     parser.add_argument(
         "--people", type=int, default=20_000, metavar="N", help="how many (default 20,000)"
@@ -21,6 +22,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--exit", action="store_true", help="stop when done; otherwise the dashboard stays open"
     )
+    parser.add_argument("--open", action="store_true", help="open the dashboard in the browser")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.add_argument("--seed", type=int, default=2026, help="of the people; never of the noise")
     parser.add_argument("--port", type=int, default=0, help="of the server; default: a free one")
@@ -33,8 +35,17 @@ def _run(arguments: Namespace) -> int:
         raise WrongUse(f"--people is 1 to {MOST_PEOPLE:,}, got {arguments.people}")
     if arguments.seed < 0:
         raise WrongUse(f"--seed is 0 or more, got {arguments.seed}")
+    if arguments.open and arguments.exit:
+        raise WrongUse("--open shows the dashboard, which --exit ends; give one of them")
     return run(
-        Wishes(arguments.people, arguments.exit, arguments.json, arguments.seed, arguments.port)
+        Wishes(
+            people=arguments.people,
+            stop=arguments.exit,
+            as_json=arguments.json,
+            seed=arguments.seed,
+            port=arguments.port,
+            browse=arguments.open,
+        )
     )
 
 
