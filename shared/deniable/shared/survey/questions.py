@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question
 from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.words import read_words
 
 __all__ = [
     "KINDS",
@@ -24,6 +26,8 @@ def parse_question(reader: Reader) -> Question:
     """A question from its part of a document; what is left out is chosen for the least error."""
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
     question = KINDS[kind].parse(reader, name, _epsilon(reader))
+    options = question.labels if "options" in question.fields() else ()
+    question = replace(question, words=read_words(reader, kind, options))
     integers = reader.optional("integers", list)
     reader.done()
     if not question.mechanism.is_private():  # each of two neighbours is rounded up by up to a unit
@@ -45,6 +49,7 @@ def question_document(question: Question) -> dict[str, Any]:
     return {
         "name": question.name,
         "kind": question.kind,
+        **question.words.fields(),
         **question.fields(),
         "epsilon": str(question.epsilon),
         "mechanism": question.mechanism.name,
