@@ -133,6 +133,8 @@ def test_words_for_people_are_published_and_change_nothing_else() -> None:
     crashed, minutes, browser, _ = named.questions
     assert (crashed.title, minutes.title, minutes.unit) == ("Did it crash?", "minutes", "min")
     assert (browser.called[0], browser.labels[0]) == ("Firefox", "firefox")
+    assert named.asks_the_same(plain)
+    assert plain.asks_the_same(named)
     without = [replace(each, words=NO_WORDS) for each in named.questions]
     assert [question_document(each) for each in without] == [
         question_document(each) for each in plain.questions

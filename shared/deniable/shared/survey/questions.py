@@ -19,6 +19,7 @@ __all__ = [
     "Question",
     "parse_question",
     "question_document",
+    "what_is_asked",
 ]
 
 
@@ -46,10 +47,14 @@ def parse_question(reader: Reader) -> Question:
 
 def question_document(question: Question) -> dict[str, Any]:
     """The published form: everything chosen, and every probability in units of 2^-64."""
+    return {**what_is_asked(question), **question.words.fields()}
+
+
+def what_is_asked(question: Question) -> dict[str, Any]:
+    """The same without the words for people, which change nothing."""
     return {
         "name": question.name,
         "kind": question.kind,
-        **question.words.fields(),
         **question.fields(),
         "epsilon": str(question.epsilon),
         "mechanism": question.mechanism.name,
