@@ -17,7 +17,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard
+from deniable.server.pages import dashboard, operating
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -62,7 +62,7 @@ def create_app(
         AppTokens(time),
         limits,
     )
-    for part in (envelopes, surveys, operations, results, dashboard):
+    for part in (envelopes, surveys, operations, results, dashboard, operating):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, current_app, redirect, render_template, request
+from flask import Response, current_app, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import parts
 from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
+from deniable.server.pages.guards import pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, survey_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
 
-POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
-
-blueprint = Blueprint("dashboard", __name__)
+blueprint = pages("dashboard", public=("sign_in", "sign_out"))
 
 
 @dataclass(frozen=True)
@@ -36,19 +32,6 @@ class Overview:
     @property
     def odds(self) -> str:
         return odds_factor(self.published.survey.round_billionths)
-
-
-@blueprint.before_request
-def _sign_in_first() -> ResponseReturnValue | None:
-    if request.endpoint in ("dashboard.sign_in", "dashboard.sign_out"):
-        return None
-    return sessions.sign_in_first()
-
-
-@blueprint.after_request
-def _only_our_own(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = POLICY
-    return response
 
 
 @blueprint.get("/")
@@ -103,7 +86,7 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
             404, "there is nothing at this address; /v1/openapi.json lists what there is"
         )
     text, status = _missing("there is nothing at this address")
-    return _only_our_own(current_app.make_response((text, status)))
+    return restricted(current_app.make_response((text, status)))
 
 
 def _missing(reason: str) -> tuple[str, int]:
