@@ -18,6 +18,7 @@ from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard, operating
+from deniable.server.results.annotations import AnnotationFile
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -42,6 +43,7 @@ def create_app(
     writer: Writer,
     clock: Clock | None = None,
     limits: Limits | None = None,
+    annotations: AnnotationFile | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -61,6 +63,7 @@ def create_app(
         Sessions(time),
         AppTokens(time),
         limits,
+        annotations or AnnotationFile(None),
     )
     for part in (envelopes, surveys, operations, results, dashboard, operating):
         app.register_blueprint(part.blueprint)

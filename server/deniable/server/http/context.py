@@ -13,6 +13,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
+from deniable.server.results.annotations import AnnotationFile
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
@@ -32,6 +33,7 @@ class Parts:
     sessions: Sessions
     app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
+    annotations: AnnotationFile
 
 
 def parts() -> Parts:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Response, current_app, redirect, render_template, request
+from flask import Response, current_app, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import parts
 from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
-from deniable.server.pages.guards import pages, restricted
+from deniable.server.pages.guards import go, pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, survey_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
@@ -47,7 +47,7 @@ def surveys() -> str:
 
 @blueprint.get("/surveys/")
 def no_survey() -> ResponseReturnValue:
-    return redirect("/", 303)
+    return go("/")
 
 
 @blueprint.get("/surveys/<identifier>")
@@ -63,7 +63,7 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         outcomes=outcome_rows(here.store.counters(published.sequence)),
-        url=request.host_url.rstrip("/"),
+        url=request.url_root.rstrip("/"),
     )
 
 

@@ -11,9 +11,9 @@ import hmac
 from collections.abc import Callable
 from functools import wraps
 from hashlib import sha256
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, Response, has_request_context, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.auth import COOKIE, grants, signed_in_role
@@ -45,7 +45,8 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
     @blueprint.app_context_processor
     def for_every_page() -> dict[str, Any]:  # Any: what templates read
-        return {"form_token": form_token, "is_operator": is_operator}
+        root = request.script_root if has_request_context() else ""
+        return {"form_token": form_token, "is_operator": is_operator, "root": root}
 
     return blueprint
 
@@ -53,6 +54,11 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 def restricted(response: Response) -> Response:
     response.headers["Content-Security-Policy"] = POLICY
     return response
+
+
+def go(path: str) -> Response:
+    """On to another of our pages, wherever a proxy has them."""
+    return cast(Response, redirect(request.script_root + path, 303))
 
 
 def is_operator() -> bool:

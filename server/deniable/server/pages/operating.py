@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from flask import redirect, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.auth import ROLES, new_token
 from deniable.server.http.context import Parts, parts
 from deniable.server.http.operations import readiness
 from deniable.server.intake.upkeep import purged_from
-from deniable.server.pages.guards import for_operators, pages, refused
+from deniable.server.pages.guards import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
@@ -87,7 +87,7 @@ def revoke_token(identifier: str) -> ResponseReturnValue:
     if identifier not in {token.id for token in parts().store.tokens()}:
         return refused("There is no such token; it may be revoked already", 404)
     parts().store.revoke_token(identifier)
-    return redirect("/operate#tokens", 303)
+    return go("/operate#tokens")
 
 
 @blueprint.get("/operate/check")
@@ -126,7 +126,7 @@ def close(identifier: str) -> ResponseReturnValue:
     if request.form.get("name", "").strip() != published.name:
         return refused(f"To close it, type its name: {published.name}", 400)
     catalogue.close(published)
-    return redirect(f"/surveys/{published.id}", 303)
+    return go(f"/surveys/{published.id}")
 
 
 def _operate(made: tuple[str, str] | None = None) -> str:

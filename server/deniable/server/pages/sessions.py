@@ -37,18 +37,19 @@ def sign_in(token: str, target: str) -> ResponseReturnValue:
     role = role_of(token.strip())
     if not grants(role, "analyst"):
         return sign_in_page(NOT_FOR_PAGES if role in GRANTS else NO_SUCH_TOKEN, target)
-    response = make_response(redirect(inside(target), 303))
+    response = make_response(redirect(request.script_root + inside(target), 303))
     secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
-    cookie = parts().sessions.begin(token.strip())
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="Strict", secure=secure)
+    cookie, path = parts().sessions.begin(token.strip()), request.script_root or "/"
+    response.set_cookie(COOKIE, cookie, path=path, httponly=True, samesite="Strict", secure=secure)
     return response
 
 
 def sign_out() -> Response:
     if not from_elsewhere():
         parts().sessions.end(request.cookies.get(COOKIE, ""))
-    response = make_response(redirect("/", 303))
-    response.delete_cookie(COOKIE, httponly=True, samesite="Strict")
+    response = make_response(redirect(f"{request.script_root}/", 303))
+    path = request.script_root or "/"
+    response.delete_cookie(COOKIE, path=path, httponly=True, samesite="Strict")
     return response
 
 

@@ -19,6 +19,7 @@ from deniable.server.process.announcing import Announcement
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
+from deniable.server.results.annotations import AnnotationFile
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -46,9 +47,11 @@ def load(
     end_with(parent, writer)
     announcement.say_when_it_answers()
     limits = None if settings.limit is None else Limits(settings.limit)
-    app = create_app(store, catalogue, writer, limits=limits)
+    app = create_app(
+        store, catalogue, writer, limits=limits, annotations=AnnotationFile(settings.annotations)
+    )
     parts_of(app).forgery.start()
-    return Front(app, parts_of(app), settings.proxies)
+    return Front(app, parts_of(app), settings.proxies, settings.base_path)
 
 
 def end_with(parent: int, writer: Writer) -> None:
