@@ -47,6 +47,18 @@ class Metrics:
             registry=self._registry,
         )
         writer.observe_commit = commits.observe
+        self._commits = commits
+
+    def commit_times(self) -> list[tuple[str, str]]:
+        """How many of the commits so far took at most how long, in words; none without any."""
+        samples = [sample for metric in self._commits.collect() for sample in metric.samples]
+        within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
+        total = within[-1][1]
+        return [
+            (f"{value / total:.1%}".replace("%", " %"), f"{1000 * float(limit):g} ms")
+            for limit, value in within[:-1]
+            if value > 0 and total
+        ]
 
     def render(self) -> bytes:
         """The text, at most a second old: it is made once for all who ask meanwhile."""

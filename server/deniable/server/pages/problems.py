@@ -8,7 +8,7 @@ from flask import Blueprint, render_template
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.messages import PROBLEMS
-from deniable.server.pages.dashboard import only_our_own
+from deniable.server.pages.guards import restricted
 
 
 class Words(NamedTuple):
@@ -107,7 +107,7 @@ WORDS = {
 }
 
 blueprint = Blueprint("problems", __name__)
-blueprint.after_request(only_our_own)
+blueprint.after_request(restricted)
 
 
 @blueprint.get(f"{PROBLEMS}<kind>")

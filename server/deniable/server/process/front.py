@@ -35,6 +35,7 @@ from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.writer import Settled, Unavailable
 from deniable.server.process.bodies import Bodies
+from deniable.server.process.outside import address_of, seen_from_outside
 from deniable.server.process.pace import Pace
 from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
 from deniable.server.store import Upload
@@ -67,8 +68,10 @@ class Exchange(Protocol):
 class Front:
     """The application that the server of the protocol calls (RSGI)."""
 
-    def __init__(self, app: Flask, here: Parts, proxies: Sequence[str] = ()) -> None:
-        self._app, self._here, self._proxies = app, here, proxies
+    def __init__(
+        self, app: Flask, here: Parts, proxies: Sequence[str] = (), base_path: str = ""
+    ) -> None:
+        self._app, self._here, self._proxies, self._base_path = app, here, proxies, base_path
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._in_threads = self._waiting = 0
         self._looking = self._waking = False
@@ -184,7 +187,8 @@ class Front:
         if self._in_threads >= MOST_IN_THREADS:
             raise HttpError(503, BUSY)
         environ = environ_of(scope, body)
-        environ[SENDER] = self._sender(scope)
+        environ |= seen_from_outside(scope, self._proxies)
+        environ |= {"SCRIPT_NAME": self._base_path, SENDER: self._sender(scope)}
         self._in_threads += 1
         try:
             return await self._loop.run_in_executor(
@@ -198,7 +202,7 @@ class Front:
         the operator has named, and of what proxies wrote there the last that is none of them."""
         if self._here.limits is None:
             return None
-        address = scope.client.rpartition(":")[0].strip("[]")
+        address = address_of(scope)
         if address in self._proxies:
             lines = [value for name, value in scope.headers.items() if name == "x-forwarded-for"]
             said = [each.strip() for each in ",".join(lines).split(",")]
