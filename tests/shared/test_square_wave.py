@@ -54,3 +54,11 @@ def test_nobody_has_it_without_naming_it(epsilon: str) -> None:
     for steps in (None, 2, 64):
         assert number_table(Epsilon(epsilon), steps).name != "square-wave"
     assert number_table(Epsilon(epsilon), name="square-wave").steps == 64
+
+
+def test_a_report_says_the_whole_window_not_its_middle() -> None:
+    table = SquareWave(Epsilon("1"), 64)
+    assert table.remainder
+    assert table.likeliest(40) == (40 - 2 * table.beside, 40)
+    assert table.likeliest(3) == (0, 3)
+    assert table.likeliest(table.symbols - 1) == (64, 64)
