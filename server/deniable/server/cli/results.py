@@ -29,6 +29,7 @@ NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
 MOST_IN_ORDER = 20  # of more labels, those that are told from 0 are shown, the highest first
 WIDTH = 90
+QUARTERS = (0.25, 0.5, 0.75)
 EMPTY = ("",) * 5
 READING = (
     "What is said is about the people who reported. Each 95 % interval is about people like",
@@ -167,11 +168,22 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    yield from _quantile_lines(results, period)
     for name, vector in (period.vectors or {}).items():
         yield f"  {name}: {whole_text(vector)}"
     for name, floor in (period.floors or {}).items():
         yield from (f"  {line}" for line in wrap(f"{name}: {floor.words}", WIDTH))
     yield from _change_lines(results, period)
+
+
+def _quantile_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.display import quantile_text
+
+    for name, found in (period.distributions or {}).items():
+        quarters = [each for each in found.quantiles if each.level in QUARTERS]
+        said = "; ".join(quantile_text(each, results.about[name].unit) for each in quarters)
+        words = f"{name}: {said}. These intervals hold all at once; --json has the rest."
+        yield from (f"  {line}" for line in wrap(words, WIDTH))
 
 
 def _verdict(period: Round) -> str:

@@ -11,12 +11,14 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Distribution,
     Floor,
     QuestionResult,
     RoundFacts,
     State,
     Window,
     floors,
+    question_distribution,
     question_result,
     round_fits,
     rounds_so_far,
@@ -30,6 +32,7 @@ from deniable.server.results.display import (
     Style,
     figures,
     known_figures,
+    quantile_figures,
     whole_text,
 )
 from deniable.server.results.shuffled import sentences, shuffled
@@ -79,6 +82,7 @@ class QuestionView:
     trend: charts.Trend | None
     floor: str | None  # where a list is sorted: what is below it is not told from 0
     told: int  # so many are not
+    distribution: Distribution | None
     whole: str  # of a vector: how long it is, and how far the estimate is off
     text_floor: Floor | None  # of a text
 
@@ -89,6 +93,16 @@ class QuestionView:
     @property
     def range(self) -> str:
         return self.style.range.format(*self.question.range)
+
+    @property
+    def curve(self) -> charts.Curve | None:
+        return charts.curve(self.distribution) if self.distribution else None
+
+    @property
+    def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
+        """Each with its estimate, low and high."""
+        found = self.distribution.quantiles if self.distribution else ()
+        return [(f"{100 * each.level:g} %", quantile_figures(each)) for each in found]
 
     @property
     def odds(self) -> str:
@@ -213,7 +227,8 @@ def _view(
     tally: RoundTally | None,
     looked_at: frozenset[int],
 ) -> QuestionView:
-    result = question_result(survey, question, tally, _is_open(tally, looked_at))
+    looks = _is_open(tally, looked_at)
+    result = question_result(survey, question, tally, looks)
     # sorted, and picked from; texts are found, and their intervals made for that
     joint = len(question.labels) > charts.MOST_MARKS
     known = known_figures(result.rows, question.statistic, question.unit, joint)
@@ -230,6 +245,7 @@ def _view(
         told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
+        distribution=question_distribution(survey, question, tally, looks),
         trend=_trend(question, survey, tallies, looked_at) if len(question.labels) == 1 else None,
         whole=whole_text(result.whole),
         text_floor=floors(survey, tally).get(question.name),

@@ -9,11 +9,13 @@ from deniable.server.results.assembly import (
     survey_results,
 )
 from deniable.server.results.comparing import comparison
+from deniable.server.results.distributions import question_distribution
 from deniable.server.results.document import (
     About,
     Change,
     Comparison,
     Difference,
+    Distribution,
     Fit,
     Floor,
     QuestionResult,
@@ -33,6 +35,7 @@ __all__ = [
     "Change",
     "Comparison",
     "Difference",
+    "Distribution",
     "Fit",
     "Floor",
     "QuestionResult",
@@ -47,6 +50,7 @@ __all__ = [
     "comparison",
     "csv_text",
     "floors",
+    "question_distribution",
     "question_result",
     "round_fits",
     "rounds_so_far",

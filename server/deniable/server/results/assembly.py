@@ -20,6 +20,7 @@ from deniable.server.estimation.statements import Statements, statements
 from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.estimation.vectors import whole
 from deniable.server.results.change import change
+from deniable.server.results.distributions import round_distributions
 from deniable.server.results.document import (
     About,
     Floor,
@@ -260,6 +261,7 @@ def _round(
         fit=fits,
         floor={name: floor for name, (_, floor) in answers.items()},
         questions={name: rows for name, (rows, _) in answers.items()},
+        distributions=round_distributions(survey, tally, facts.open) or UNSET,
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
         shuffled=shuffled(survey, facts.reports) or UNSET,
         vectors=_wholes(survey, tally) or UNSET,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.server.results.document import Row, WholeVector
+from deniable.server.results.document import Quantile, Row, WholeVector
 from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
@@ -135,6 +135,23 @@ def known_figures(
 ) -> list[Figures]:
     """Of the rows that have an estimate."""
     return [found for row in rows if (found := figures(row, statistic, unit, joint))]
+
+
+def quantile_text(found: Quantile, unit: str) -> str:
+    """
+    >>> quantile_text(Quantile(0.5, 12.34, 10, 15), "min")
+    '50 % are below 12.3 min (10.0 to 15.0)'
+    """
+    estimate, low, high = quantile_figures(found)
+    behind = f" {unit}" if unit else ""
+    return f"{plain(100 * found.level, 0)} % are below {estimate}{behind} ({low} to {high})"
+
+
+def quantile_figures(found: Quantile) -> tuple[str, str, str]:
+    """Estimate, low and high."""
+    places = decimals((found.high - found.low) / 2)
+    estimate, low, high = (plain(v, places) for v in (found.estimate, found.low, found.high))
+    return estimate, low, high
 
 
 def whole_text(vector: WholeVector | None) -> str:
