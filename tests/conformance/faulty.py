@@ -23,6 +23,7 @@ from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, signing
 from deniable.shared.survey.document import Report, Survey
+from deniable.shared.survey.reader import Reader
 from tests.conformance.python_client import Adapter, Message, serve
 
 FAULTS: dict[str, Callable[[], Adapter | None]] = {}
@@ -112,6 +113,19 @@ def believes_any_integers() -> None:
         return document._parse(table)
 
     put(document, "parse_document", parsed)
+
+
+@fault("crossed_questions_are_answered_and_bad_pairs_refused")
+def believes_any_pairs() -> None:
+    def read(reader: Reader, _: object) -> Any:  # Any: whatever stands there
+        return tuple(map(tuple, reader.optional("cross", list) or []))
+
+    put(document, "read_cross", read)
+
+
+@fault("crossed_questions_are_answered_and_bad_pairs_refused")
+def knows_no_pairs() -> None:
+    put(document, "read_cross", lambda *_: ())
 
 
 @fault("bad_documents_are_refused")

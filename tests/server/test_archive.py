@@ -92,11 +92,14 @@ def archive(tmp_path: Path, small_parts: None) -> Path:
 # The same counts
 
 
-@pytest.mark.parametrize(("questions", "ask"), [(EACH_KIND, None), (MIXED, 1)])
+@pytest.mark.parametrize(
+    ("questions", "changes"),
+    [(EACH_KIND, {}), (MIXED, {"ask": 1}), (EACH_KIND, {"cross": [["browser", "crashed"]]})],
+)
 def test_a_recount_is_what_the_server_counted(
-    place: Place, tmp_path: Path, small_parts: None, questions: str, ask: int | None
+    place: Place, tmp_path: Path, small_parts: None, questions: str, changes: dict[str, object]
 ) -> None:
-    asked = fill(place, questions, ask=ask)
+    asked = fill(place, questions, **changes)
     done = asked_json("archive", asked.name, *option(place), "--to", tmp_path / "archive")
     assert str(done).count("'round'") == 3
     rounds = rounds_of(tmp_path / "archive")

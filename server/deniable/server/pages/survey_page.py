@@ -11,10 +11,12 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Crossed,
     QuestionResult,
     RoundFacts,
     State,
     Window,
+    crossings,
     question_result,
     round_fits,
     rounds_so_far,
@@ -98,6 +100,16 @@ class QuestionView:
 
 
 @dataclass(frozen=True)
+class CrossedView:
+    """Two questions at once."""
+
+    name: str
+    figures: Sequence[Figures]  # as many as a table holds
+    left_out: int
+    joint: bool  # whether the intervals hold at once
+
+
+@dataclass(frozen=True)
 class SurveyPage:
     published: PublishedSurvey
     state: State
@@ -110,6 +122,7 @@ class SurveyPage:
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
+    crossed: Sequence[CrossedView]
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -150,6 +163,9 @@ def survey_page(
         later=asked is not None,
         questions=[
             _view(question, survey, tallies, tally, looked_at) for question in survey.questions
+        ],
+        crossed=[
+            _crossed_view(each) for each in crossings(survey, tally, _is_open(tally, looked_at))
         ],
     )
 
@@ -210,6 +226,15 @@ def _view(
         chart=chart,
         trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
     )
+
+
+def _crossed_view(each: Crossed) -> CrossedView:
+    joint = len(each.rows) > charts.MOST_MARKS
+    known = known_figures(each.rows, "share", joint=joint)
+    if joint:
+        known.sort(key=lambda row: -row.estimate)
+    left_out = max(0, len(known) - MOST_ROWS)
+    return CrossedView(" × ".join(each.questions), known[:MOST_ROWS], left_out, joint)
 
 
 def _floor(result: QuestionResult, known: Sequence[Figures]) -> str | None:

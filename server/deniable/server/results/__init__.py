@@ -8,10 +8,12 @@ from deniable.server.results.assembly import (
     survey_results,
 )
 from deniable.server.results.comparing import comparison
+from deniable.server.results.crossing import crossings
 from deniable.server.results.document import (
     About,
     Change,
     Comparison,
+    Crossed,
     Difference,
     Fit,
     QuestionResult,
@@ -29,6 +31,7 @@ __all__ = [
     "About",
     "Change",
     "Comparison",
+    "Crossed",
     "Difference",
     "Fit",
     "QuestionResult",
@@ -40,6 +43,7 @@ __all__ = [
     "Window",
     "about",
     "comparison",
+    "crossings",
     "csv_text",
     "question_result",
     "round_fits",

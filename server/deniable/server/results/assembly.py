@@ -16,6 +16,7 @@ from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.questions import METHODS
 from deniable.server.estimation.statements import Statements, statements
 from deniable.server.results.change import change
+from deniable.server.results.crossing import crossings
 from deniable.server.results.document import (
     About,
     QuestionResult,
@@ -71,6 +72,9 @@ ONE_OF = (
     ),
 )
 
+CROSSED = (
+    "`cross` says how many hold two answers at once: from the same reports, so it adds no ε.",
+)
 LATCHED = (
     (
         "Each install sends one report for {0} rounds at a time: it says what was answered first "
@@ -173,7 +177,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
     """How its results are read."""
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
-    return (*NOTES, *one, *kept)
+    return (*NOTES, *one, *kept, *(CROSSED if survey.cross else ()))
 
 
 def _numbers(
@@ -217,6 +221,7 @@ def _round(
         fit=fits,
         floor={name: floor for name, (_, floor) in answers.items()},
         questions={name: rows for name, (rows, _) in answers.items()},
+        cross=crossings(survey, tally, facts.open) or UNSET,
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
     )
 

@@ -105,6 +105,14 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Difference, ...]]
 
 
+class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of people who hold one answer to each of two questions: the second's answers within
+    the first's. Rows are as a question's; `low_these` and `high_these` are null."""
+
+    questions: tuple[str, str]
+    rows: tuple[Row, ...]
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -130,6 +138,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fit: dict[str, Fit]
     floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
     questions: dict[str, tuple[Row, ...]]
+    cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
     change: Change | None  # null where no earlier round of those that were read has reports
 
 

@@ -91,6 +91,11 @@ class BaseQuestion(ABC):
         """What the estimates are of, one for each."""
 
     @property
+    def answer_labels(self) -> Sequence[str]:
+        """Every answer by name, where reports count answers: only such questions are crossed."""
+        return ()
+
+    @property
     def first_label(self) -> int:
         """The number of the answer that the first label is of."""
         return 0
