@@ -30,11 +30,14 @@ SHORT = (
     "ingest",
     "written",
     "settling",
+    "sealed",
     "surveys",
     "rounds",
     "population",
     "tables",
     "statements",
+    "vectors",
+    "texts",
 )
 LONG = ("coverage", "mutate", "ask_one", "archive")
 

@@ -14,14 +14,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from deniable.client import answering
 from deniable.client.net import delivery, exchange, listing, transport, uploader
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, sending, surveys
 from deniable.client.state.ledger import Ledger
-from deniable.shared import envelope
+from deniable.shared import envelope, sealing
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
-from deniable.shared.survey import document, signing
+from deniable.shared.survey import document, sealing_key, signing
 from deniable.shared.survey.document import Report, Survey
 from deniable.shared.survey.reader import Reader
 from tests.conformance.python_client import Adapter, Message, serve
@@ -468,6 +471,22 @@ def draws_a_remainder() -> Adapter:
     return Remainder()
 
 
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def leaves_the_seal_out() -> None:
+    put(answering, "_packed", lambda survey, envelope: envelope.pack())
+
+
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def seals_to_a_key_of_its_own() -> None:
+    own = sealing_key.sealing_hex(X25519PrivateKey.generate())
+    put(answering, "_packed", lambda survey, made: sealing.seal(made, own).pack())
+
+
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def pads_to_another_size() -> None:
+    put(sealing, "SIZES", sealing.SIZES[1:])
+
+
 @fault("integers_are_those_of_the_vectors")
 def rounds_integers_down() -> Adapter:
     class Down(Adapter):
@@ -475,6 +494,15 @@ def rounds_integers_down() -> Adapter:
             return {"integers": [str(int(n) - 1) for n in super().integers(**which)["integers"]]}
 
     return Down()
+
+
+@fault("texts_are_hashed_into_the_buckets_of_the_vectors")
+def trims_texts() -> Adapter:
+    class Trimming(Adapter):
+        def place(self, salt: str, length: int, buckets: int, text: str) -> Message:
+            return super().place(salt, length, buckets, text.strip())
+
+    return Trimming()
 
 
 @fault("envelope_ids_are_those_of_the_vectors")

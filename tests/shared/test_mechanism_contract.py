@@ -13,7 +13,7 @@ import pytest
 from deniable.shared.privacy.certify import certify, grid
 from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, Mechanism
+from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -31,14 +31,19 @@ from deniable.shared.privacy.mechanisms import (
 )
 from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE, exp_interval
 from tests.plausible import assert_implausible, assert_plausible
-from tests.shared.contract import exact_rows, named, small_mechanisms
+from tests.shared.contract import exact_rows, named, seeds, small_mechanisms
 
 ALL = list(small_mechanisms())
 every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
+COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
+Counting = NumberTable | SupportDesign | GroupedDesign
+every_one_that_counts = pytest.mark.parametrize("mechanism", COUNTED, ids=named)
 
 
 def exp_below(epsilon: Epsilon) -> Fraction:
@@ -75,8 +80,9 @@ def test_every_mechanism_of_the_table_is_in_the_contract() -> None:
 
 @every_mechanism
 def test_privacy_loss_never_exceeds_epsilon(mechanism: Shape) -> None:
-    """Exact, no sampling: the worst ratio of any column is at most e^ε."""
-    assert worst_column(exact_rows(mechanism)) <= exp_below(mechanism.epsilon)
+    """Exact, no sampling: the worst ratio of any column is at most e^ε, whatever is public."""
+    for seed in seeds(mechanism):
+        assert worst_column(exact_rows(mechanism, seed)) <= exp_below(mechanism.epsilon)
     assert mechanism.is_private()
 
 
@@ -97,12 +103,12 @@ def test_little_of_epsilon_is_lost(mechanism: Shape) -> None:
 @every_mechanism
 def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Shape) -> None:
     assert mechanism.is_whole()
-    for row in exact_rows(mechanism):
+    for row in (row for seed in seeds(mechanism) for row in exact_rows(mechanism, seed)):
         assert sum(row) == 1
         assert min(row) > 0
 
 
-@every_mechanism
+@every_one_that_counts
 def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     """By enumeration, to the nearest unit; and cells hang together as the mechanism says."""
     symbols = list(mechanism.encoding.symbols())
@@ -110,13 +116,15 @@ def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     for answer, row in enumerate(exact_rows(mechanism)):
         for cell in range(mechanism.cells):
             rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
-            near = Fraction(1, 2) + Fraction(1, 2**30)
+            near = (
+                1 if isinstance(mechanism, GroupedDesign) else Fraction(1, 2) + Fraction(1, 2**30)
+            )
             assert abs(rate * ONE - mechanism.rate(cell, answer)) <= near
     sizes = {len(own) for own in cells}
     assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
 
 
-@every_mechanism
+@every_one_that_counts
 def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
     """P[both cells] is the product, for every pair; and somewhere it is not where they are said to
     be dependent."""
@@ -138,7 +146,8 @@ def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
 @every_mechanism
 def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
     """The values' mean is the answer to 2^-40 of a step. A design is unbiased where every option is
-    supported with `keep` when true and with `lie` when any other is: to the nearest unit."""
+    supported with `keep` when true and with `lie` when any other is: to the nearest unit.
+    Vectors are another matter (tests/shared/test_k_closest.py)."""
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
         near = Fraction(1, 2) + Fraction(1, 2**30)
@@ -146,6 +155,11 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
             for option in {0, 1, answer, mechanism.options - 1}:
                 stated = mechanism.keep if option == answer else mechanism.lie
                 assert abs(supporting(mechanism, option, exact) * ONE - stated) <= near
+        return
+    if isinstance(mechanism, GroupedDesign):
+        assert mechanism.each.keep > mechanism.each.lie
+        return
+    if not isinstance(mechanism, NumberTable):
         return
     for answer, row in enumerate(mechanism.rows):
         assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
@@ -161,6 +175,16 @@ def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Sha
             said = range(first, last + 1)
             assert {column[answer] for answer in said} == {max(column)}
             assert all(w < max(column) for a, w in enumerate(column) if a not in said)
+
+
+@every_mechanism
+def test_what_adds_amounts_to_all_cells_says_so(mechanism: Shape) -> None:
+    """And whatever counts, adds one to each cell that it counts in."""
+    for symbol in mechanism.encoding.symbols():
+        amounts = list(mechanism.encoding.amounts(symbol))
+        assert [cell for cell, _ in amounts] == list(mechanism.cells_of(symbol))
+        assert all(amount == 1 for _, amount in amounts) or mechanism.joint == SUMS
+    assert (mechanism.joint == SUMS) == isinstance(mechanism, VectorDesign)
 
 
 @every_mechanism
@@ -205,8 +229,10 @@ def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding
 
 
 def sampled() -> list[Mechanism]:
-    """One of each, at a size small enough to count every symbol."""
-    return [m for m in ALL if str(m.epsilon) in ("0.5", "2") and m.symbols <= 64]
+    """One of each, at a size small enough to count every symbol. Where a seed is part of it,
+    tests/shared/test_k_closest.py has the same."""
+    few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
+    return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
 
 
 @pytest.mark.parametrize("mechanism", sampled(), ids=named)
@@ -261,9 +287,11 @@ def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> 
     for answer in range(mechanism.answers):
         for _ in range(3):
             mechanism.randomize(mechanism.answer_at(answer), counted)
-    assert len(sizes) == 3 * mechanism.answers
-    assert len(set(sizes)) == 1
-    assert sizes[0] % 8 == 0
+    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # the group, and its report
+    reports = list(zip(*[iter(sizes)] * draws, strict=True))
+    assert len(reports) == 3 * mechanism.answers
+    assert len(set(reports)) == 1
+    assert all(size % 8 == 0 for size in reports[0])
 
 
 def nearest(numerator: Fraction) -> int:
@@ -328,8 +356,8 @@ def test_worst_variances_are_those_computed_elsewhere(
     assert 4 * chosen.worst_variance(1) == pytest.approx(best, rel=5e-5)
 
 
-@every_mechanism
-def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
+@every_one_that_counts
+def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
     """By enumeration: of the estimated share of option 0, or of the mean, from one report."""
     for answer, row in enumerate(exact_rows(mechanism)):
         if isinstance(mechanism, NumberTable):
@@ -338,6 +366,10 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
                 for p, v in zip(row, mechanism.values, strict=True)
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
+        elif isinstance(mechanism, GroupedDesign):  # of the reports that the group has
+            rate = mechanism.rate(0, answer) / mechanism.shares[0]
+            spread = rate * (1 - rate) * (ONE / (mechanism.each.keep - mechanism.each.lie)) ** 2
+            stated = mechanism.each.variance(1, float(answer == 0))
         else:
             rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
@@ -345,13 +377,18 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
         assert stated == pytest.approx(spread, rel=1e-6)
 
 
-@every_mechanism
+@every_one_that_counts
 def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
-    mechanism: Shape,
+    mechanism: Counting,
 ) -> None:
     """For designs whatever the shares, here all on one option; for tables by a fine search."""
     foretold = 7 * mechanism.predicted_error(7) ** 2
-    if isinstance(mechanism, SupportDesign):
+    if isinstance(mechanism, GroupedDesign):  # the final ones of the groups tell it
+        part = Fraction(mechanism.final, mechanism.groups)
+        assert foretold == pytest.approx(
+            mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
+        )
+    elif isinstance(mechanism, SupportDesign):
         nobody, everybody = mechanism.variance(1, 0.0), mechanism.variance(1, 1.0)
         total = everybody + (mechanism.options - 1) * nobody
         assert foretold == pytest.approx(total / mechanism.options, rel=1e-9)

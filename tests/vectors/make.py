@@ -13,15 +13,18 @@ from typing import Any
 from deniable.server.surveys.optimal_table import optimal_table
 from deniable.shared.privacy.certify import EPSILONS
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
+from deniable.shared.survey.document import parse_toml
 from tests.given_table import BROKEN, honest, planted
-from tests.vectors import ask_one, latched
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
+from tests.vectors import ask_one, latched, sealed
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
-TABLES = FOLDER / "tables.json"
+TABLES, TEXTS = FOLDER / "tables.json", FOLDER / "texts.json"
 EPSILON, SIZE, EACH = "1", 11, 3
 RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 
@@ -31,8 +34,10 @@ def main() -> None:
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
     add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
+    add_texts(TEXTS)
     ask_one.make(FOLDER)
     latched.make(FOLDER)
+    sealed.make(FOLDER)
 
 
 def add_examples(path: Path) -> None:
@@ -55,6 +60,34 @@ def add_tables(path: Path) -> None:
             "bad": [{"name": name, "question": question_in(each)} for name, each in bad.items()],
         }
         path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def add_texts(path: Path) -> None:
+    """Texts, and their buckets in every group; of what is none, there are none."""
+    if not path.exists():
+        vectors: list[dict[str, Any]] = [
+            {"salt": salt, "length": length, "buckets": buckets, "text": text}
+            for salt, length, buckets in (("town", 4, 1_024), ("stra\u00dfe", 9, 65_536))
+            for text in (
+                "a",
+                "oslo",
+                "reykjav\u00edk",
+                "\u6771\u4eac\u90fd",
+                "\U0001f600" * 3,
+                " x ",
+            )
+        ]
+        none = [{**vectors[0], "text": text} for text in ("", "  ", "a\nb", "a\0", "\u202ea")]
+        path.write_text(
+            json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
+        )
+
+
+def placed(salt: str, length: int, buckets: int, text: str) -> dict[str, Any]:
+    """As `Text.place` says it."""
+    asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
+    (question,) = parse_toml(survey_text(asked)).questions
+    return {"placed": question.place(text)}
 
 
 def question_in(document: bytes) -> Any:
@@ -91,11 +124,10 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
         return int.from_bytes(used[-1], "little")
 
     symbol = mechanism.randomize(given, draw)
-    (random_bytes,) = used
     return {
         **head(mechanism),
         "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
-        "draw": random_bytes.hex(),
+        "draw": b"".join(used).hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),
     }
@@ -105,7 +137,8 @@ def encoded(mechanism: Mechanism) -> dict[str, Any]:
     """The integers, some symbols in both encodings with the cells they count in, and what is
     none."""
     encoding, size = mechanism.encoding, mechanism.payload_size
-    symbols = list(encoding.symbols())
+    public = RANDOM.getrandbits(encoding.public_bits)
+    symbols = [symbol | public for symbol in encoding.symbols()]
     shown = [symbols[0], symbols[len(symbols) // 2], symbols[-1]]
     wrong = [n for n in range(min(encoding.limit, 4096)) if not encoding.is_symbol(n)][:2]
     wrong += [encoding.limit] if encoding.limit < 256**size else []
@@ -116,12 +149,19 @@ def encoded(mechanism: Mechanism) -> dict[str, Any]:
             {
                 "json": encoding.to_json(symbol),
                 "payload": payload(mechanism, symbol),
-                "cells": list(mechanism.cells_of(symbol)),
+                **counted(mechanism, symbol),
             }
             for symbol in dict.fromkeys(shown)
         ],
         "bad_payloads": [number.to_bytes(size, "little").hex() for number in wrong],
     }
+
+
+def counted(mechanism: Mechanism, symbol: int) -> dict[str, list[int]]:
+    """The cells that it counts in; or, where it adds to all of them, by how much."""
+    if mechanism.joint == SUMS:
+        return {"adds": [amount for _, amount in mechanism.encoding.amounts(symbol)]}
+    return {"cells": list(mechanism.cells_of(symbol))}
 
 
 def payload(mechanism: Mechanism, symbol: int) -> str:

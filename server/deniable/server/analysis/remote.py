@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import quote, urlencode
+from urllib.request import Request
 
 import msgspec
 
+from deniable.server.process.calling import OPENER, checked
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def remote_results(
     """Refused if the server does, or if nobody answers there."""
     from deniable.server.results import Results
 
-    where = f"{_checked(server)}/v1/surveys/{quote(survey, safe='')}/results"
+    where = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
     asked = f"{where}?{urlencode(asked_for)}" if asked_for else where
     return _fetched(server, asked, Results, {"Authorization": f"Bearer {_token(token)}"})
 
@@ -43,7 +43,7 @@ def remote_register(server: str) -> list[RegisterEntry]:
 
     entries: list[RegisterEntry] = []
     while True:
-        asked = f"{_checked(server)}/v1/register?{urlencode({'after': len(entries)})}"
+        asked = f"{checked(server, '--server')}/v1/register?{urlencode({'after': len(entries)})}"
         found = _fetched(server, asked, Register, {})
         entries += [RegisterEntry(**msgspec.structs.asdict(each)) for each in found.entries]
         if not (found.more and found.entries):
@@ -53,7 +53,7 @@ def remote_register(server: str) -> list[RegisterEntry]:
 def _fetched(server: str, asked: str, kind: type[Document], headers: Mapping[str, str]) -> Document:
     request = Request(asked, headers={"Accept": "application/json", **headers})  # noqa: S310 # https, or this machine
     try:
-        with _OPENER.open(request, timeout=SECONDS) as reply:
+        with OPENER.open(request, timeout=SECONDS) as reply:
             text = reply.read(MOST_BYTES + 1)
     except HTTPError as error:
         raise Refused(f"{server} says: {_reason(error)}") from None
@@ -63,21 +63,6 @@ def _fetched(server: str, asked: str, kind: type[Document], headers: Mapping[str
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:
         raise Refused(f"{server} answers what this version cannot read; is it deniable?") from None
-
-
-def _checked(server: str) -> str:
-    """A token goes there: encrypted, or to this very machine."""
-    parts = urlsplit(server)
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_here(parts.hostname or "")):
-        raise WrongUse("--server is an https address; http is taken for this machine alone")
-    return server.rstrip("/")
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _token(given: str | None) -> str:
@@ -93,13 +78,3 @@ def _reason(error: HTTPError) -> str:
         return str(problem.get("detail") or problem["title"])
     except (ValueError, KeyError, AttributeError, OSError):
         return f"HTTP {error.code}"
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A token goes nowhere else."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
-_OPENER = build_opener(_NoRedirect)

@@ -153,6 +153,9 @@ def lines(results: Results) -> Iterator[str]:
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.display import whole_text
+    from deniable.server.results.shuffled import sentences
+
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     yield f"Round {period.round}, {days}: {_count(period.reports)}"
@@ -161,11 +164,17 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     if period.note:
         yield f"  {period.note}"
     yield from (f"  {line}" for line in wrap(_verdict(period), WIDTH))
+    for sentence in sentences(period.shuffled or (), results.epsilon):
+        yield from (f"  {line}" for line in wrap(sentence, WIDTH))
     rows = [cells for question in results.of(period) for cells in _rows(question)]
     rows += [cells for each in period.cross or () for cells in _crossed_rows(each)]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    for name, vector in (period.vectors or {}).items():
+        yield f"  {name}: {whole_text(vector)}"
+    for name, floor in (period.floors or {}).items():
+        yield from (f"  {line}" for line in wrap(f"{name}: {floor.words}", WIDTH))
     yield from _change_lines(results, period)
 
 

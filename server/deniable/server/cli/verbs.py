@@ -5,6 +5,7 @@ from deniable.server.cli.backup import BACKUP, RESTORE
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.keys import KEYS
 from deniable.server.cli.register import REGISTER
+from deniable.server.cli.relay import RELAY
 from deniable.server.cli.results import RESULTS
 from deniable.server.cli.serve import SERVE
 from deniable.server.cli.survey import SURVEY
@@ -12,5 +13,5 @@ from deniable.server.cli.token import TOKEN
 from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
-    SERVE, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, BACKUP, RESTORE, DOCTOR,
+    SERVE, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, RELAY, BACKUP, RESTORE, DOCTOR,
 )  # fmt: skip

@@ -15,10 +15,16 @@ Where a report is one symbol of several that speak for an option, the scores of 
 tied in any way, so options are tested one by one, and beside them the symbols: whether a report is
 one of s symbols is one bit, and at most r of these are more probable than the others.
 
+Grouped designs: each group by itself, so that the p-value is the least one times the groups.
+
 Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
 negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
 r is also orthogonal to what is orthogonal to all rows. And no symbol is more frequent than in the
 row where it is most. Each bound is Chernoff's with the worst row, so it holds however U is rounded.
+
+Vectors: a report is a direction of length one whose expectation has at most the length `gain`, so n
+of them add up to at most n gain + sqrt(n) (1 + s), but for a probability of exp(-s^2 / 2): their
+distance from their expectation is at most sqrt(n) in the mean, and each moves it by at most 2 [3].
 
 False alarms: all of a question's bounds together hold with probability 1 - p, and they do so at
 every number of reports n at once, since p is shared out as 1 / (n (n + 1)). So however often a
@@ -29,6 +35,7 @@ What is inside of the possible region is not noticed, however forged.
     American Statistical Association 58(301).
 [2] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
     the American Mathematical Society 22(2).
+[3] McDiarmid 1989, "On the method of bounded differences", Surveys in Combinatorics.
 """
 
 from __future__ import annotations
@@ -44,11 +51,14 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.supports import supports
+from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.cyclic import CyclicDesign
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
@@ -76,6 +86,10 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
             test = _of_design(mechanism, cells, reports)
         case NumberTable():
             test = _of_table(mechanism, cells.astype(np.float64), reports)
+        case VectorDesign():
+            test = _of_vectors(mechanism, cells, reports)
+        case GroupedDesign():
+            return _of_groups(mechanism, cells, questions)
         case _:
             assert_never(mechanism)
     found = min(0.0, test(0))
@@ -84,6 +98,22 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
     removed = range(reports + 1)
     forged = bisect_left(removed, True, key=lambda m: test(m) > allowed) if noticed else 0
     return Fit(max(LEAST_P, math.exp(max(found, math.log(LEAST_P)))), forged)
+
+
+def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> Fit:
+    """Each group by itself; what is forged in one group is not in another."""
+    groups, size = mechanism.groups, mechanism.each.cells
+    parts = [
+        fit(
+            mechanism.each,
+            cells[group * size : (group + 1) * size],
+            int(reports),
+            questions * groups,
+        )
+        for group, reports in enumerate(cells[-groups:])
+    ]
+    lowest = min(part.p_value for part in parts)
+    return Fit(min(1.0, groups * lowest), sum(part.forged for part in parts))
 
 
 def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:
@@ -156,6 +186,19 @@ def _of_table(table: NumberTable, cells: Array, reports: int) -> Test:
             return 0.0
         rest = total - removed * float(score.max())
         return math.log(len(scores)) + _looks(left) - _chernoff(rest, left, score, log_rows)
+
+    return log_p
+
+
+def _of_vectors(design: VectorDesign, cells: Cells, reports: int) -> Test:
+    length = float(np.linalg.norm(cells[: design.dimension] / UNIT))
+
+    def log_p(removed: int) -> float:
+        left = reports - removed
+        if left < 1:
+            return 0.0
+        outside = (length - removed - left * design.gain) / math.sqrt(left) - 1
+        return _looks(left) - max(0.0, outside) ** 2 / 2
 
     return log_p
 

@@ -19,13 +19,14 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import fixed_numbers, fixed_people, means, repeated_looks
+from deniable.server.estimation import fixed_numbers, fixed_people, means, repeated_looks, vectors
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
@@ -78,8 +79,12 @@ def statements(
         case Number():
             return _of_mean(question, cells, confidence, looks)
         case Bit() | Choice():
-            counts = cells[question.first_label :]
+            counts = supports(question.mechanism, cells)[question.first_label :]
             return _of_shares(counts, reports, question.mechanism, confidence, looks)
+        case Vector():
+            return _of_vector(question, cells, reports, confidence, looks)
+        case Text():
+            raise TypeError("what is found of a text has no labels beforehand: texts.found")
         case _:
             assert_never(question)
 
@@ -139,6 +144,28 @@ def _of_shares(
         floor=_floor(reports, design, joint, looks) if len(counts) > 1 else None,
         noise=fixed_people.noise(these, reports, design),
         step=ONE / (2 * reports * (design.keep - design.lie)),
+    )
+
+
+def _of_vector(
+    question: Vector, cells: Cells, reports: int, confidence: float, looks: bool
+) -> Statements:
+    """What is said of people like these holds of these, too: the noise alone is less."""
+    found = vectors.coordinates(cells, reports, question.mechanism)
+    alone, joint = (
+        found.within(vectors.deviations(reports, level, looks=looks))
+        for level in (confidence, at_once(len(question.labels), confidence))
+    )
+    return Statements(
+        estimate=found.estimate,
+        standard_error=found.standard_error,
+        consistent=found.possible,
+        like=alone,
+        these=alone,
+        every=joint,
+        floor=None,
+        noise=found.standard_error**2,
+        step=1 / (2 * reports * question.mechanism.gain),
     )
 
 

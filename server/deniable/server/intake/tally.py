@@ -10,6 +10,8 @@ each of them; one that is not there is counted by its own word, report by report
 
     WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
+    Codeword       a seed and a number: its coordinates are added up, and their squares
+    Grouped        a byte says which group the rest is of: counted group by group, then the groups
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.intake.codeword_sums import sums
 from deniable.server.intake.crossed import crossed
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
+from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
@@ -98,10 +101,14 @@ def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:
 
 def _counts(question: Question, columns: Bytes) -> Cells:
     encoding = question.mechanism.encoding
-    counts, wrong = COUNTERS.get(type(encoding), _one_by_one)(encoding, columns)
+    counts, wrong = _counted(encoding, columns)
     if wrong:
         raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
     return counts
+
+
+def _counted(encoding: Encoding, columns: Bytes) -> Counted:
+    return COUNTERS.get(type(encoding), _one_by_one)(encoding, columns)
 
 
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
@@ -186,6 +193,24 @@ def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
     return np.asarray(counts @ np.ones(counts.shape[1], np.float32))
 
 
+def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
+    """Nothing is expanded where a report is none."""
+    assert isinstance(encoding, Codeword)
+    last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
+    wrong = bool((columns[:, -1] > last).any())
+    return (np.zeros(encoding.cells, np.int64) if wrong else sums(encoding, columns)), wrong
+
+
+def _groups(encoding: Encoding, columns: Bytes) -> Counted:
+    """How many reports each group has is counted last."""
+    assert isinstance(encoding, Grouped)
+    group = columns[:, 0]
+    parts = [_counted(encoding.each, columns[group == n, 1:]) for n in range(encoding.groups)]
+    reports = np.bincount(group, minlength=encoding.groups)
+    wrong = any(wrong for _, wrong in parts) or len(reports) > encoding.groups
+    return np.concatenate([*(cells for cells, _ in parts), reports[: encoding.groups]]), wrong
+
+
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
     """What every encoding says of itself, report by report: the reference for the others."""
     cells = np.zeros(encoding.cells, np.int64)
@@ -193,12 +218,14 @@ def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
         symbol = int.from_bytes(row.tobytes(), "little")
         if not encoding.is_symbol(symbol):
             return cells, True
-        for cell in encoding.cells_of(symbol):
-            cells[cell] += 1
+        for cell, amount in encoding.amounts(symbol):
+            cells[cell] += amount
     return cells, False
 
 
 COUNTERS: Mapping[type[Encoding], Callable[[Encoding, Bytes], Counted]] = {
     WholeNumber: _whole_numbers,
     BitSet: _bit_sets,
+    Codeword: _codewords,
+    Grouped: _groups,
 }

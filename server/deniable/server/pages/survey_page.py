@@ -12,11 +12,13 @@ from deniable.server.pages import charts
 from deniable.server.results import (
     About,
     Crossed,
+    Floor,
     QuestionResult,
     RoundFacts,
     State,
     Window,
     crossings,
+    floors,
     question_result,
     round_fits,
     rounds_so_far,
@@ -24,7 +26,15 @@ from deniable.server.results import (
     warning,
     window,
 )
-from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    Style,
+    figures,
+    known_figures,
+    whole_text,
+)
+from deniable.server.results.shuffled import sentences, shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
@@ -71,6 +81,8 @@ class QuestionView:
     trend: charts.Trend | None
     floor: str | None  # where a list is sorted: what is below it is not told from 0
     told: int  # so many are not
+    whole: str  # of a vector: how long it is, and how far the estimate is off
+    text_floor: Floor | None  # of a text
 
     @property
     def style(self) -> Style:
@@ -87,7 +99,7 @@ class QuestionView:
     @property
     def example(self) -> str:
         """An answer as an app in Python would write it."""
-        return repr(self.question.example)
+        return self.question.shown_example
 
     @property
     def example_in_javascript(self) -> str:
@@ -118,11 +130,17 @@ class SurveyPage:
     period: RoundFacts | None  # the round that is shown
     period_name: str
     warning: str | None  # where reports of that round must be forged
+    shuffled: Sequence[str]  # what its reports give away by a relay
     rounds: Sequence[RoundLink]  # the newest first
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
     crossed: Sequence[CrossedView]
+
+    @property
+    def in_javascript(self) -> bool:
+        asked = self.published.survey
+        return not asked.repeats and all(each.in_javascript for each in asked.questions)
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -158,6 +176,9 @@ def survey_page(
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
         warning=warning(survey, tally, round_fits(survey, tally)),
+        shuffled=tuple(
+            sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
+        ),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
         before=shown.first - 1 if shown and shown.left_out else None,
         later=asked is not None,
@@ -209,11 +230,12 @@ def _view(
     looked_at: frozenset[int],
 ) -> QuestionView:
     result = question_result(survey, question, tally, _is_open(tally, looked_at))
-    joint = len(result.rows) > charts.MOST_MARKS  # sorted, and picked from
+    # sorted, and picked from; texts are found, and their intervals made for that
+    joint = len(question.labels) > charts.MOST_MARKS
     known = known_figures(result.rows, question.statistic, question.unit, joint)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
-        known.sort(key=lambda row: -row.estimate)
+        known.sort(key=lambda row: -row.notable)
     return QuestionView(
         question=question,
         about=result.about,
@@ -224,7 +246,9 @@ def _view(
         told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
-        trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
+        trend=_trend(question, survey, tallies, looked_at) if len(question.labels) == 1 else None,
+        whole=whole_text(result.whole),
+        text_floor=floors(survey, tally).get(question.name),
     )
 
 

@@ -2,6 +2,7 @@
 
 from deniable.server.results.assembly import (
     about,
+    floors,
     question_result,
     rounds_so_far,
     state_at,
@@ -16,12 +17,14 @@ from deniable.server.results.document import (
     Crossed,
     Difference,
     Fit,
+    Floor,
     QuestionResult,
     Results,
     Round,
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
@@ -34,17 +37,20 @@ __all__ = [
     "Crossed",
     "Difference",
     "Fit",
+    "Floor",
     "QuestionResult",
     "Results",
     "Round",
     "RoundFacts",
     "Row",
     "State",
+    "WholeVector",
     "Window",
     "about",
     "comparison",
     "crossings",
     "csv_text",
+    "floors",
     "question_result",
     "round_fits",
     "rounds_so_far",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.server.results.document import Row
+from deniable.server.results.document import Row, WholeVector
 from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
@@ -26,6 +26,8 @@ class Style:
     labels: str  # what the labels of the rows are
     scale: str  # said of the whole table
     range: str  # said of the question, with its ends
+    most: str = "highest"  # where not all are drawn, those whose estimates are
+    either_way: bool = False  # whether what is far below 0 is notable too
 
     def text(self, value: float, places: int) -> str:
         return plain(self.factor * value, places)
@@ -41,6 +43,18 @@ class Style:
 STYLES: Mapping[Statistic, Style] = {
     "share": Style(100.0, " %", " points", 2, True, "option", "in per cent", ""),
     "mean": Style(1.0, "", "", 3, False, "", "", "mean, between {} and {}"),
+    "coordinate": Style(
+        1.0,
+        "",
+        " a coordinate",
+        3,
+        True,
+        "coordinate",
+        "",
+        "mean vector, in the unit ball",
+        "largest",
+        True,
+    ),
 }
 
 
@@ -57,6 +71,10 @@ class Figures:
     consistent: float
     style: Style
     unit: str  # behind a value
+
+    @property
+    def notable(self) -> float:
+        return abs(self.estimate) if self.style.either_way else self.estimate
 
     def text(self, value: float) -> str:
         """A value of this row, with as many decimals as its margin leaves meaning to."""
@@ -116,6 +134,21 @@ def known_figures(
 ) -> list[Figures]:
     """Of the rows that have an estimate."""
     return [found for row in rows if (found := figures(row, statistic, unit, joint))]
+
+
+def whole_text(vector: WholeVector | None) -> str:
+    """A sentence about a mean vector as one.
+
+    >>> whole_text(WholeVector(length=0.51234, error=0.0234))
+    'The mean vector has a length of about 0.512; the estimate is off by about 0.023 as a whole.'
+    """
+    if vector is None:
+        return ""
+    places = decimals(vector.error)
+    return (
+        f"The mean vector has a length of about {plain(vector.length, places)}; the estimate is "
+        f"off by about {plain(vector.error, places)} as a whole."
+    )
 
 
 def decimals(margin: float) -> int:

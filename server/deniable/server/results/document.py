@@ -22,7 +22,8 @@ State = Literal["waiting", "open", "closed"]
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
-    """One label's estimate: a share from 0 to 1, or a mean in the question's unit.
+    """One label's estimate: a share from 0 to 1, a mean in the question's unit, or that of
+    a coordinate.
 
     `low` and `high` are about people like these, `low_these` and `high_these` about these very
     people; `low_all` and `high_all` are about people like these, and hold for all labels of the
@@ -57,6 +58,8 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: int | float | UnsetType = UNSET  # of a number
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # how many a choice has
+    dimension: Count | UnsetType = UNSET  # how many coordinates a vector has
+    gain: float | UnsetType = UNSET  # by which the mean of a vector's reports is divided
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +116,42 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[Row, ...]
 
 
+class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one report gives away where the relay is honest, and so many people are."""
+
+    among: Literal["batch", "round"]  # whose reports nobody can tell apart
+    people: Count
+    epsilon: str  # rounded up
+    delta: str
+
+
+class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mean vector as one: its length, without what noise adds, and how far the estimate is off,
+    as the root of the mean square."""
+
+    length: float
+    error: float
+
+
+class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of the reports of a text question in a round."""
+
+    share: float  # a text that so many hold is found, with a probability of 99 %; from 1 on, none
+    people: Count  # the same, in reports
+    false_discovery: float  # the probability that any text is listed which nobody reported
+
+    @property
+    def words(self) -> str:
+        """A sentence for people."""
+        if self.share >= 1:
+            return "There are too few reports to find any text."
+        return (
+            f"A text is found with a probability of 99 % where {self.people:,} reports or more are "
+            f"of it, and up to twenty others are as frequent. That any is listed of which there is "
+            f"none has a probability of at most {self.false_discovery:.0%}, if none is forged."
+        )
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -120,6 +159,7 @@ class QuestionResult(NamedTuple):
     about: About
     rows: tuple[Row, ...]
     floor: float | None
+    whole: WholeVector | None = None
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,9 +177,12 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
     floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
+    floors: dict[str, Floor] | UnsetType = UNSET  # of text questions
     questions: dict[str, tuple[Row, ...]]
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
     change: Change | None  # null where no earlier round of those that were read has reports
+    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,4 +205,5 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of(self, period: Round) -> Iterator[QuestionResult]:
         """A round's questions, each with what holds for it in every round."""
         for name, rows in period.questions.items():
-            yield QuestionResult(name, self.about[name], rows, period.floor[name])
+            whole = (period.vectors or {}).get(name)
+            yield QuestionResult(name, self.about[name], rows, period.floor[name], whole)

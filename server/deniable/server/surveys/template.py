@@ -25,6 +25,7 @@ minimum_reports = 100             # below it no estimate is shown
 #                                 # of a round is the largest below, not their sum
 # repeat = "latched"              # a report is kept and sent again: epsilon is spent once in
 # repeat_rounds = 3               # so many rounds, and a change among them is not seen
+# sealed_to = "..."               # reports are sealed to this key: deniable keys new --sealing FILE
 
 # Every answer is randomized on the device. epsilon says how much one answer may give away: it
 # changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.
@@ -47,6 +48,18 @@ kind = "choice"
 options = ["firefox", "chrome", "safari", "edge", "other"]
 other = "other"                   # takes whatever is not listed
 epsilon = "0.5"
+
+# [[question]]
+# name = "gradient"
+# kind = "vector"                 # of length at most 1; its mean is estimated
+# dimension = 100                 # how many numbers it has, 2 to 1024
+# epsilon = "1"
+
+# [[question]]                    # an open question: what many people write is found, and shown
+# name = "word"
+# kind = "text"
+# length = 8                      # so many bytes of it count
+# epsilon = "2"                   # from how many people on, `deniable survey check` says
 """
 
 

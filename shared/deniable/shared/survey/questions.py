@@ -6,7 +6,7 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question
+from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, Text, Vector
 from deniable.shared.survey.reader import Reader
 
 __all__ = [
@@ -15,6 +15,8 @@ __all__ = [
     "Choice",
     "Number",
     "Question",
+    "Text",
+    "Vector",
     "parse_question",
     "question_document",
 ]

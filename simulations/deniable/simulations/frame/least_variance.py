@@ -5,6 +5,8 @@
                 T = max over d of k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2
     a number    the optimal table's on its grid alone, at the worst place, without what rounding to
                 the grid adds; the range being [-1, 1]
+    a vector    1 / m^2 - 1, all coordinates together, where each person's has the length 1; m is
+                the mean along the vector of a report of the best cap (PrivUnit)
 
 T is the most that any report tells of k shares that are all alike: the trace of its information
 about them, which is convex in each column of the report's probabilities, so largest where they have
@@ -21,14 +23,18 @@ from functools import lru_cache
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
 RANGE = 2  # of [-1, 1]
 
 
 def n_variance(mechanism: Shape) -> float:
     """n times what noise and rounding add: to an option's share where shares are all alike, or to
-    the mean of numbers at the worst place."""
+    the mean of numbers at the worst place, or to a whole vector."""
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.whole_error(1) ** 2 - 1
     scale = RANGE if isinstance(mechanism, NumberTable) else 1
     return (scale * mechanism.predicted_error(1)) ** 2
 
@@ -37,6 +43,10 @@ def least_n_variance(mechanism: Shape) -> float | None:
     """What no mechanism for this question is below; None where it is not known closely."""
     if isinstance(mechanism, NumberTable):
         return least_of_a_number(mechanism.epsilon)
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.least_error**2 - 1
+    if isinstance(mechanism, GroupedDesign):
+        return None
     return least_of_a_share(float(mechanism.epsilon), mechanism.options)
 
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,15 @@ from numpy.typing import NDArray
 from deniable.server.estimation.shares import unbiased_share
 from deniable.server.estimation.supports import supports
 from deniable.server.intake.tally import COUNTERS
+from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
@@ -82,6 +85,10 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             squares = _of_numbers(made, times, generator)
         case SupportDesign():
             squares = _of_shares(made, times if made.size < LARGE else times // 10, generator)
+        case VectorDesign():  # its moments are what a population of vectors is drawn from
+            raise WrongUse("vectors have no part in this study: ./run bench --only vectors")
+        case GroupedDesign():
+            raise WrongUse(f"{made.name}: this study is about mechanisms of one group")
         case _:
             assert_never(made)
     return [
@@ -149,20 +156,21 @@ def worst_place(table: NumberTable) -> float:
 def _costs(row: Row) -> Row:
     made = _made(row)
     symbols = _reports(made, 20)
-    answer = made.answer_at(made.answers // 2)
+    answer: Any = made.answer_at(made.answers // 2)  # Any: in the mechanism's own form
     encoding, size = made.encoding, made.payload_size
     payload = b"".join(symbol.to_bytes(size, "little") for symbol in symbols)
     columns = np.frombuffer(payload * (SOME // len(symbols)), np.uint8).reshape(-1, size)
     count = COUNTERS[type(encoding)]
+    randomize: Any = made.randomize  # Any: an answer in the mechanism's own form
     return {
         **row,
-        "client_ns": _quickest(lambda: made.randomize(answer, kernel_draw)),
+        "client_ns": _quickest(lambda: randomize(answer, kernel_draw)),
         "tally_ns": _quickest(lambda: count(encoding, columns)) / len(columns),
     }
 
 
 def _reports(made: Shape, reports: int) -> list[int]:
-    answer = made.answer_at(made.answers // 2)
+    answer: Any = made.answer_at(made.answers // 2)  # Any: in the mechanism's own form
     return [made.randomize(answer, kernel_draw) for _ in range(reports)]
 
 

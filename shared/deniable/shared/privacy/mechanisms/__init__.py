@@ -1,7 +1,8 @@
 """Every mechanism, and the one of least predicted error where a survey names none.
 
-A mechanism is added by its own file and its line in DESIGNS or TABLES: from here `certify`, the
-defaults, the contract tests, the simulator and the documents' checks know it.
+A mechanism is added by its own file and its line in DESIGNS, TABLES or VECTORS: from here
+`certify`, the defaults, the contract tests, the simulator and the documents' checks know it. Texts
+are reported by the designs for choices, in groups.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms.k_closest import KClosest
 from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
@@ -21,12 +23,16 @@ from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign, grouped
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
 __all__ = [
     "DESIGNS",
     "TABLES",
+    "VECTORS",
+    "KClosest",
     "KRandomizedResponse",
     "LocalLaplace",
     "OneBitMean",
@@ -42,6 +48,8 @@ __all__ = [
     "number_table",
     "sizes",
     "support_design",
+    "text_design",
+    "vector_design",
 ]
 
 # Of two that err alike the first is taken: the one with the shorter report.
@@ -53,13 +61,20 @@ DESIGNS: list[type[SupportDesign]] = [
     ProjectiveGeometry,
 ]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
+VECTORS: list[type[VectorDesign]] = [KClosest]
+
+GROUPED: list[type[GroupedDesign]] = [  # those that count their options themselves
+    grouped(each)
+    for each in DESIGNS
+    if each.kind == "choice" and each.supported_by is SupportDesign.supported_by
+]
 
 Kept = TypeVar("Kept", bound=Shape)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
     """Those that answer this kind of question, or all, by name."""
-    listed: list[type[Shape]] = [*DESIGNS, *TABLES]
+    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
@@ -76,6 +91,19 @@ def number_table(
     """The named table on the named grid; what is left out is chosen for the least variance of
     the worst answer."""
     return _least_error(TABLES, epsilon, steps, name)
+
+
+def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
+    """The named design, or the one of least error."""
+    return _least_error(VECTORS, epsilon, dimension, name)
+
+
+def text_design(
+    epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
+) -> GroupedDesign:
+    """The named design in so many groups, or the one whose errors are least."""
+    chosen = _least_error(GROUPED, epsilon, buckets, name)
+    return type(chosen)(epsilon, buckets, groups, final)
 
 
 def mechanism(

@@ -18,7 +18,8 @@ from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.reader import Reader
 
-Statistic = Literal["share", "mean"]  # of the people who report: those who hold a label; a mean
+# Of the people who report: those who hold a label; a mean; the mean of one coordinate
+Statistic = Literal["share", "mean", "coordinate"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class BaseQuestion(ABC):
     kind: ClassVar[str]
     statistic: ClassVar[Statistic]  # what each of its estimates is
     unit: ClassVar[str] = ""
+    in_javascript: ClassVar[bool] = True  # whether the client for JavaScript answers it
     name: str
     mechanism: Mechanism
 
@@ -70,6 +72,11 @@ class BaseQuestion(ABC):
         """An answer, as an app would write it."""
 
     @property
+    def shown_example(self) -> str:
+        """The same, as Python is written."""
+        return repr(self.example)
+
+    @property
     @abstractmethod
     def asked(self) -> str:
         """What may be answered, in a few words."""
@@ -83,12 +90,16 @@ class BaseQuestion(ABC):
         """What its author may not have meant."""
         return None
 
+    def foretold(self, people: int) -> str:  # noqa: ARG002 # most say it by their interval
+        """What else so many people will tell, in words."""
+        return ""
+
     # Results
 
     @property
     @abstractmethod
     def labels(self) -> Sequence[str]:
-        """What the estimates are of, one for each."""
+        """What the estimates are of, one for each; none where the reports decide what is found."""
 
     @property
     def answer_labels(self) -> Sequence[str]:
