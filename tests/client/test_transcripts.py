@@ -26,11 +26,12 @@ def test_a_clients_transcripts_give_away_no_more_than_epsilon(survey: bytes) -> 
     assert audit_transcripts("client", survey, FEW).holds
 
 
-def test_a_client_that_sends_only_yes_is_caught() -> None:
-    posted = transcript(FRESH, [{"crashed": True, "browser": "firefox"}] * 2)
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_client_that_sends_one_answer_only_is_caught(sent: bool) -> None:
+    posted = transcript(FRESH, [{"crashed": sent, "browser": "firefox"}] * 2)
 
     def post(_: bytes, history: History) -> tuple[bytes, ...]:
-        return posted if history[0]["crashed"] else posted[1:]
+        return posted if history[0]["crashed"] is sent else posted[1:]
 
     assert not audit_transcripts("silent", FRESH, 200, post).holds
 

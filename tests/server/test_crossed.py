@@ -13,7 +13,7 @@ import pytest
 from deniable.server.http.auth import COOKIE
 from deniable.server.intake.crossed import _counts
 from deniable.server.intake.tally import empty_cells, tally
-from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.results import Results, crossings, csv_text, survey_results
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
@@ -30,6 +30,7 @@ from tests.server.surveys import (
     choice,
     expected_cells,
     survey,
+    symbols,
     until_spring,
 )
 from tests.server.test_verbs import run
@@ -93,14 +94,33 @@ def test_joint_shares_are_those_of_the_crowd(here: World) -> None:
 
 
 def test_crossing_changes_no_count_of_a_question() -> None:
-    plain, crossed = survey(EACH_KIND), survey(EACH_KIND, cross=[PAIR])
-    cells = crowd(crossed, 500).cells
-    assert len(cells) == len(empty_cells(crossed)) == len(empty_cells(plain)) + 2 * len(BROWSERS)
-    whole = RoundTally(DECEMBER, 500, cells)
-    both = whole.crossed(crossed, crossed.crossed[0])
-    first, _, second = (whole.of(crossed, question)[1] for question in crossed.questions)
-    assert both.sum(1).tolist() == first.tolist()
-    assert both.sum(0).tolist() == second.tolist()
+    questions = EACH_KIND + BIT.replace("crashed", "rebooted")
+    plain = survey(questions)
+    crossed = survey(questions, cross=[PAIR, ["browser", "rebooted"], ["rebooted", "crashed"]])
+    numbers = range(500)
+    payload = b"".join(encode_report(crossed, symbols(crossed, n)) for n in numbers)
+    cells = tally(crossed, payload, len(numbers))
+    assert len(cells) == len(empty_cells(crossed)) == len(empty_cells(plain)) + 10 + 10 + 4
+    assert cells[: len(empty_cells(plain))].tolist() == expected_cells(plain, numbers)
+    whole = RoundTally(DECEMBER, len(numbers), cells)
+    for pair in crossed.crossed:
+        both = whole.crossed(crossed, pair)
+        first, second = (whole.of(crossed, question)[1].tolist() for question in pair)
+        assert (both.sum(1).tolist(), both.sum(0).tolist()) == (first, second)
+
+
+def test_intervals_are_wider_while_a_round_may_be_looked_at_again() -> None:
+    asked = survey(BIT + choice(BROWSERS), cross=[PAIR])
+    found = crowd(asked, 400)
+    for once, again in zip(
+        crossings(asked, found, looks=False)[0].rows,
+        crossings(asked, found, looks=True)[0].rows,
+        strict=True,
+    ):
+        ends = (once.low, again.low, once.high, again.high, once.low_all, again.low_all)
+        low, lower, high, higher, low_all, lower_all = (end or 0.0 for end in ends)
+        assert lower < low < high < higher
+        assert lower_all < low_all
 
 
 def test_a_survey_that_crosses_nothing_keeps_its_layout_and_its_document() -> None:

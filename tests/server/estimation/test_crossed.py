@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation import repeated_looks
-from deniable.server.estimation.crossed import Pair, _limits, _values, joint, unbiased_shares
+from deniable.server.estimation.crossed import (
+    Pair,
+    _limits,
+    _values,
+    joint,
+    quarters,
+    unbiased_shares,
+)
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
@@ -165,6 +172,8 @@ def test_joint_shares_are_of_the_people_who_were_asked() -> None:
     both = np.array([[40, 20, 10], [5, 15, 30]]) * 20
     pair = Pair.of((first, second), (both.sum(1), both.sum(0)), both, int(both.sum()))
     found = joint(pair)
+    sums = quarters(pair) @ _values(first, second) / pair.reports
+    assert sums == pytest.approx(found.estimate)
     assert found.estimate.sum() == pytest.approx(1)
     assert found.consistent.sum() == pytest.approx(1)
     assert (found.consistent >= 0).all()
@@ -172,3 +181,7 @@ def test_joint_shares_are_of_the_people_who_were_asked() -> None:
         assert (low < found.estimate).all()
         assert (found.estimate < high).all()
     assert (found.every[0] < found.like[0]).all()
+
+
+def test_one_report_has_an_error_too() -> None:
+    assert (joint(of_one_report(DESIGNS[0], DESIGNS[1], 1, 2)).standard_error > 1).all()
