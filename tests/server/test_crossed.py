@@ -14,6 +14,7 @@ from deniable.server.http.auth import COOKIE
 from deniable.server.intake.crossed import _counts
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.results import Results, crossings, csv_text, survey_results
+from deniable.server.results.advice import describe
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
@@ -209,3 +210,10 @@ def test_a_page_shows_them(here: World) -> None:
 
 def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:
     assert all(not each.answer_labels for each in survey(NUMBER).questions)
+
+
+def test_its_author_is_told_what_it_costs() -> None:
+    said = describe(survey(EACH_KIND, cross=[PAIR]))
+    assert "crashed and browser are counted together too, in the same reports: at no further ε" in (
+        said
+    )

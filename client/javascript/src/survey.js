@@ -218,6 +218,16 @@ function parseJson(text) {
   }
 }
 
+/** What people read: it changes nothing of what is asked. @param {any} table */
+function areWords({ kind, options, title = "-", unit, labels }) {
+  const short = (/** @type {any} */ text, /** @type {number} */ most) =>
+    isLine(text) && [...text].length <= most;
+  return short(title, 200) && (unit === undefined || (kind === "number" && short(unit, 20))) &&
+    (labels === undefined ||
+      (kind === "choice" && Array.isArray(labels) && labels.length === options?.length &&
+        new Set(labels).size === labels.length && labels.every((each) => short(each, 100))));
+}
+
 /** @param {any} table */
 function parseQuestion(table) {
   if (table?.kind === "vector") {
@@ -235,7 +245,9 @@ function parseQuestion(table) {
     : kind === "text"
     ? ["length", "buckets", "salt"]
     : [];
-  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own);
+  const words = ["title", "unit", "labels"].filter((key) => Object.hasOwn(table, key));
+  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own, ...words);
+  must(areWords(table), "title, unit, labels");
   must(
     typeof table.name === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
     "question name",

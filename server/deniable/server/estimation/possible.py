@@ -218,11 +218,13 @@ def _surprise(totals: Array, trials: npt.NDArray[np.int64], rates: Array, side: 
 def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> float:
     """The same for scores of any size: the best exponent; every other one only gives less."""
     from scipy.optimize import minimize_scalar
-    from scipy.special import logsumexp
 
     def negative(logarithm: float) -> float:
         tilt = math.exp(logarithm)
-        worst = float(logsumexp(log_rows + tilt * score, axis=1).max())
+        exponents = log_rows + tilt * score
+        most = exponents.max(axis=1)  # so that no power is too large
+        sums = np.exp(exponents - most[:, np.newaxis]).sum(axis=1)
+        worst = float((most + np.log(sums)).max())
         return reports * worst - tilt * total
 
     best = minimize_scalar(negative, bounds=(SMALLEST_TILT, LARGEST_TILT), method="bounded")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -17,6 +17,7 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.words import NO_WORDS, Words
 
 # Of the people who report: those who hold a label; a mean; the mean of one coordinate
 Statistic = Literal["share", "mean", "coordinate"]
@@ -26,10 +27,11 @@ Statistic = Literal["share", "mean", "coordinate"]
 class BaseQuestion(ABC):
     kind: ClassVar[str]
     statistic: ClassVar[Statistic]  # what each of its estimates is
-    unit: ClassVar[str] = ""
     in_javascript: ClassVar[bool] = True  # whether the client for JavaScript answers it
     name: str
     mechanism: Mechanism
+    _: KW_ONLY
+    words: Words = NO_WORDS
 
     @classmethod
     @abstractmethod
@@ -43,6 +45,15 @@ class BaseQuestion(ABC):
     @property
     def epsilon(self) -> Epsilon:
         return self.mechanism.epsilon
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.words.title or self.name
+
+    @property
+    def unit(self) -> str:
+        return self.words.unit
 
     # Answers
 
@@ -105,6 +116,11 @@ class BaseQuestion(ABC):
     def answer_labels(self) -> Sequence[str]:
         """Every answer by name, where reports count answers: only such questions are crossed."""
         return ()
+
+    @property
+    def called(self) -> Sequence[str]:
+        """What people call the labels, one for each."""
+        return self.words.labels or self.labels
 
     @property
     def first_label(self) -> int:
