@@ -17,7 +17,7 @@ from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 
 Bytes = npt.NDArray[np.uint8]
-SOME = 8_192  # reports whose rows are multiplied at once
+SOME = 512  # reports whose rows are multiplied at once: they stay in caches
 
 
 def crossed(survey: Survey, columns: Mapping[str, Bytes]) -> Iterator[Cells]:
