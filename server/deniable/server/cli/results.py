@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deniable.server.results import (
         About,
         Comparison,
+        Crossed,
         Difference,
         QuestionResult,
         Results,
@@ -145,6 +146,8 @@ def lines(results: Results) -> Iterator[str]:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
         yield "what those say who were asked a question is about all who reported, but for the"
         yield "interval of these people: that is about those who were asked."
+    if any(period.cross for period in results.rounds):
+        yield "Two questions at once (×) are counted in the same reports: that adds no ε."
     if results.repeat_rounds:
         yield f"Each install sends one report for {results.repeat_rounds} rounds at a time: such"
         yield "rounds share their noise and are not independent; a change shows in the next ones."
@@ -165,6 +168,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     for sentence in sentences(period.shuffled or (), results.epsilon):
         yield from (f"  {line}" for line in wrap(sentence, WIDTH))
     rows = [cells for question in results.of(period) for cells in _rows(question)]
+    rows += [cells for each in period.cross or () for cells in _crossed_rows(each)]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
@@ -253,6 +257,20 @@ def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:
         yield first, f"… {len(rows) - len(shown):,} others: {_floor(question)}", *EMPTY
 
 
+def _crossed_rows(each: Crossed) -> Iterator[tuple[str, ...]]:
+    """Two questions at once; the 95 % intervals of many answers hold at once."""
+    from deniable.server.results.display import figures
+
+    first, joint = " × ".join(each.questions), len(each.rows) > MOST_IN_ORDER
+    shown = _told(each.rows) if joint else each.rows
+    for row in shown[:ROWS_SHOWN]:
+        found = figures(row, "share", joint=joint)
+        yield first, row.label, *_cells(found, row.note), f"{row.reports:,}"
+        first = ""
+    if others := len(each.rows) - len(shown[:ROWS_SHOWN]):
+        yield first, f"… {others:,} others: --csv", *EMPTY
+
+
 def _told(rows: Sequence[Row]) -> Sequence[Row]:
     """Those that are told from 0, the highest first; where nothing is known, one that says so."""
     known = [row for row in rows if row.estimate is not None]
@@ -273,7 +291,8 @@ def _floor(question: QuestionResult) -> str:
 def _cells(found: Figures | None, note: str | None) -> tuple[str, str, str, str]:
     if found is None:
         return "–", note or "", "", ""
-    return found.whole, found.interval, found.margin, f"{found.these}{found.unit}"
+    these = f"{found.these}{found.unit}" if found.these else ""
+    return found.whole, found.interval, found.margin, these
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -11,12 +11,14 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Crossed,
     Distribution,
     Floor,
     QuestionResult,
     RoundFacts,
     State,
     Window,
+    crossings,
     floors,
     question_distribution,
     question_result,
@@ -124,6 +126,16 @@ class QuestionView:
 
 
 @dataclass(frozen=True)
+class CrossedView:
+    """Two questions at once."""
+
+    name: str
+    figures: Sequence[Figures]  # as many as a table holds
+    left_out: int
+    joint: bool  # whether the intervals hold at once
+
+
+@dataclass(frozen=True)
 class SurveyPage:
     published: PublishedSurvey
     state: State
@@ -137,6 +149,7 @@ class SurveyPage:
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
+    crossed: Sequence[CrossedView]
 
     @property
     def in_javascript(self) -> bool:
@@ -185,6 +198,9 @@ def survey_page(
         later=asked is not None,
         questions=[
             _view(question, survey, tallies, tally, looked_at) for question in survey.questions
+        ],
+        crossed=[
+            _crossed_view(each) for each in crossings(survey, tally, _is_open(tally, looked_at))
         ],
     )
 
@@ -250,6 +266,15 @@ def _view(
         whole=whole_text(result.whole),
         text_floor=floors(survey, tally).get(question.name),
     )
+
+
+def _crossed_view(each: Crossed) -> CrossedView:
+    joint = len(each.rows) > charts.MOST_MARKS
+    known = known_figures(each.rows, "share", joint=joint)
+    if joint:
+        known.sort(key=lambda row: -row.estimate)
+    left_out = max(0, len(known) - MOST_ROWS)
+    return CrossedView(" × ".join(each.questions), known[:MOST_ROWS], left_out, joint)
 
 
 def _floor(result: QuestionResult, known: Sequence[Figures]) -> str | None:

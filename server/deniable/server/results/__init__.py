@@ -9,11 +9,13 @@ from deniable.server.results.assembly import (
     survey_results,
 )
 from deniable.server.results.comparing import comparison
+from deniable.server.results.crossing import crossings
 from deniable.server.results.distributions import question_distribution
 from deniable.server.results.document import (
     About,
     Change,
     Comparison,
+    Crossed,
     Difference,
     Distribution,
     Fit,
@@ -34,6 +36,7 @@ __all__ = [
     "About",
     "Change",
     "Comparison",
+    "Crossed",
     "Difference",
     "Distribution",
     "Fit",
@@ -48,6 +51,7 @@ __all__ = [
     "Window",
     "about",
     "comparison",
+    "crossings",
     "csv_text",
     "floors",
     "question_distribution",

@@ -142,6 +142,14 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
     quantiles: tuple[Quantile, ...]
 
 
+class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of people who hold one answer to each of two questions: the second's answers within
+    the first's. Rows are as a question's; `low_these` and `high_these` are null."""
+
+    questions: tuple[str, str]
+    rows: tuple[Row, ...]
+
+
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one report gives away where the relay is honest, and so many people are."""
 
@@ -206,6 +214,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floors: dict[str, Floor] | UnsetType = UNSET  # of text questions
     questions: dict[str, tuple[Row, ...]]
     distributions: dict[str, Distribution] | UnsetType = UNSET  # of numbers with enough reports
+    cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
     change: Change | None  # null where no earlier round of those that were read has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
