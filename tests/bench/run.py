@@ -30,6 +30,7 @@ SHORT = (
     "ingest",
     "written",
     "settling",
+    "sealed",
     "surveys",
     "population",
     "tables",

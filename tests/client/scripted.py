@@ -76,11 +76,13 @@ def document(
     *,
     asks_one: bool = False,
     repeat_rounds: int = 1,
+    sealed_to: str | None = None,
 ) -> bytes:
     head = SURVEY.format(name=name, opens=opens, closes=closes, period=period)
     ask = "ask = 1\n" if asks_one else ""
     repeat = f'repeat = "latched"\nrepeat_rounds = {repeat_rounds}\n' if repeat_rounds > 1 else ""
-    return render_document(parse_toml(head + ask + repeat + questions))
+    seal = f'sealed_to = "{sealed_to}"\n' if sealed_to else ""
+    return render_document(parse_toml(head + ask + repeat + seal + questions))
 
 
 def bit(name: str, epsilon: str) -> str:

@@ -75,7 +75,7 @@ def test_the_history_keeps_the_newest_entries(
         assert history.entries(db) == [report(number) for number in range(1, 4)]
 
 
-@pytest.mark.parametrize("final", ["accepted", "refused"])
+@pytest.mark.parametrize("final", ["accepted", "relayed", "refused"])
 @pytest.mark.parametrize("later", ["accepted", "refused", "given-up", "dropped", "withdrawn"])
 def test_what_the_server_said_is_not_overwritten(
     state: State, final: history.Delivery, later: history.Delivery

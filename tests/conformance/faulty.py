@@ -14,14 +14,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from deniable.client import answering
 from deniable.client.net import delivery, exchange, listing, transport, uploader
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, sending, surveys
 from deniable.client.state.ledger import Ledger
-from deniable.shared import envelope
+from deniable.shared import envelope, sealing
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
-from deniable.shared.survey import document, signing
+from deniable.shared.survey import document, sealing_key, signing
 from deniable.shared.survey.document import Report, Survey
 from tests.conformance.python_client import Adapter, Message, serve
 
@@ -452,6 +455,22 @@ def draws_a_remainder() -> Adapter:
             return {"question": number % len(json.loads(document)["question"])}
 
     return Remainder()
+
+
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def leaves_the_seal_out() -> None:
+    put(answering, "_packed", lambda survey, envelope: envelope.pack())
+
+
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def seals_to_a_key_of_its_own() -> None:
+    own = sealing_key.sealing_hex(X25519PrivateKey.generate())
+    put(answering, "_packed", lambda survey, made: sealing.seal(made, own).pack())
+
+
+@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+def pads_to_another_size() -> None:
+    put(sealing, "SIZES", sealing.SIZES[1:])
 
 
 @fault("integers_are_those_of_the_vectors")

@@ -6,9 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace
 from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.sealing import SEALED_TYPE, parse_sealed, unseal
 from tests.client.scripted import (
     ANSWERS,
     OTHER_KEY,
@@ -108,6 +112,28 @@ def bad_documents() -> list[str]:
         good + "}",
         changed(lambda t: t["question"][1].update(grid=255, epsilon=tiny, integers=integers)),
     ]
+
+
+@check
+def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
+    """Whoever does not seal refuses: sent as it is, anyone on the way could read the report."""
+    vectors = read("envelopes_sealed.json")
+    key = X25519PrivateKey.from_private_bytes(bytes.fromhex(vectors["private_key"]))
+    id_ = published(stage, sealed_to=vectors["public_key"])
+    stage.start()
+    status = stage.answer(id_, **ANSWERS)
+    if status == "refused":
+        return
+    same("a sealed survey", status, "queued")
+    stage.flush()
+    (post,) = stage.script.posts
+    same("its media type", dict(post.headers)["Content-Type"], SEALED_TYPE)
+    try:
+        (inside,) = [unseal(each, key) for each in parse_sealed(post.body)]
+    except InvalidEnvelope as error:
+        raise Broken(f"it cannot be opened: {error}") from None
+    same("the survey inside", (inside.survey, inside.count), (id_, 1))
+    same("its length", len(post.body), len(bytes.fromhex(vectors["good"][0]["sealed"])))
 
 
 @check

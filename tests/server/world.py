@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flask import Flask, Response
 
 from deniable.server.app import create_app
@@ -90,13 +91,20 @@ class World:
 
 
 @contextmanager
-def world(place: Place, now: datetime = NOON) -> Iterator[World]:
+def world(
+    place: Place,
+    now: datetime = NOON,
+    sealing: Mapping[bytes, X25519PrivateKey] | None = None,
+) -> Iterator[World]:
     clock = Hands(now)
     with create_store(place) as store:
         catalogue = Catalogue(store, clock)
         writer = Writer(store, catalogue, clock)
         writer.start()
-        app, faults = create_app(store, catalogue, writer, clock), set[str | None]()
+        app, faults = (
+            create_app(store, catalogue, writer, clock, sealing=sealing),
+            set[str | None](),
+        )
 
         @app.after_request
         def hold_against_the_document(response: Response) -> Response:

@@ -17,7 +17,7 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
 from tests.given_table import BROKEN, honest, planted
-from tests.vectors import ask_one, latched
+from tests.vectors import ask_one, latched, sealed
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
@@ -33,6 +33,7 @@ def main() -> None:
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
     ask_one.make(FOLDER)
     latched.make(FOLDER)
+    sealed.make(FOLDER)
 
 
 def add_examples(path: Path) -> None:

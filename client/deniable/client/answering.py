@@ -29,6 +29,7 @@ from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw
 
 if TYPE_CHECKING:
+    from deniable.shared.envelope import Envelope
     from deniable.shared.survey.document import Report, Survey
 
 
@@ -142,6 +143,7 @@ class Answering:
         survey, round_ = paid.survey, paid.round
         payload = encode_report(survey, report.symbols)
         envelope = Envelope(paid.id, round_, envelope_id(paid.key, paid.id, round_), 1, payload)
+        packed = _packed(survey, envelope)
         said = reported(survey.questions, report.symbols, survey.drawn_from, paid.repeats)
         entry = HistoryEntry(paid.id, survey.name, round_, today.isoformat(), said)
         with self._state.transaction(durable=False) as db:
@@ -154,6 +156,7 @@ class Answering:
                 db,
                 person,
                 envelope,
+                packed,
                 survey.taken_until(round_),
                 entry,
                 self._surveys.server,
@@ -161,6 +164,15 @@ class Answering:
             )
         detail = "a report is on disk and will be sent"
         return Outcome("queued", detail, paid.id, round_, report.unfit)
+
+
+def _packed(survey: Survey, envelope: Envelope) -> bytes:
+    """As it waits and travels, also on every retry: sealed where the survey names a key."""
+    if survey.sealed_to is None:
+        return envelope.pack()
+    from deniable.shared.sealing import seal
+
+    return seal(envelope, survey.sealed_to).pack()
 
 
 def _already(survey: Survey, round_: int) -> str:

@@ -62,6 +62,7 @@ class Client(Person):
         ca: str | os.PathLike[str] | None = None,
         proxy: str | None = None,
         timeout: float = 10.0,
+        relay: str | None = None,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
@@ -75,12 +76,13 @@ class Client(Person):
         if reason := thrown_away():
             raise InvalidPolicy(reason)
         carrier = transport or HttpTransport(server, ca=ca, proxy=proxy)
+        between = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
         kept, consents = State(state), Consents()
         self._now = now
         self._surveys = Surveys(kept, policy, server, carrier, consents, now, monotonic, timeout)
         answering = Answering(kept, policy, self._surveys, now, draw, send_within)
         self._uploader = Uploader(
-            kept, server, carrier, consents, now, monotonic, timeout, send_within
+            kept, server, carrier, consents, now, monotonic, timeout, send_within, between
         )
         super().__init__(Identity(None), kept, policy, answering, consents, self._report_queued)
         self._resume()

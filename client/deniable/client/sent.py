@@ -19,6 +19,7 @@ from deniable.shared.privacy.epsilon import decimal_text
 DELIVERIES = {
     "waiting": "waiting to be sent",
     "accepted": "sent, and the server took it",
+    "relayed": "sent to the relay, which passes it on among others",
     "refused": "sent, and the server refused it",
     "given-up": "not sent",
     "dropped": "not sent",

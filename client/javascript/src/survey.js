@@ -97,6 +97,9 @@ export function parseSurvey(text) {
   const table = parseJson(text);
   exactly(table, "document", "deniable", "survey", "question");
   const { survey, question: tables } = table;
+  if (Object.hasOwn(survey ?? {}, "sealed_to")) {
+    throw new Refused("the survey's reports are to be sealed, which this client cannot do");
+  }
   exactly(
     survey,
     "survey",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from flask import Flask, Response, request
 from jinja2 import StrictUndefined
@@ -25,6 +26,9 @@ from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import StoreUnusable
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -42,6 +46,7 @@ def create_app(
     writer: Writer,
     clock: Clock | None = None,
     limits: Limits | None = None,
+    sealing: Mapping[bytes, X25519PrivateKey] | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -61,6 +66,7 @@ def create_app(
         Sessions(time),
         AppTokens(time),
         limits,
+        sealing or {},
     )
     for part in (envelopes, surveys, operations, results, dashboard):
         app.register_blueprint(part.blueprint)

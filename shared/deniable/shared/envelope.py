@@ -151,7 +151,7 @@ def parse_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[Envelope]:
         if len(body) - start < length:
             raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its payload")
         if len(envelopes) == most:
-            raise _too_many(most)
+            raise too_many(most)
         envelopes.append(Envelope(survey.hex(), number, id_, count, body[start : start + length]))
         start += length
     if not envelopes:
@@ -180,11 +180,11 @@ def parse_json_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[NamedR
     if not envelopes:
         raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
     if len(envelopes) > most:
-        raise _too_many(most)
+        raise too_many(most)
     return [_named(index, part) for index, part in enumerate(envelopes)]
 
 
-def _too_many(most: int) -> InvalidEnvelope:
+def too_many(most: int) -> InvalidEnvelope:
     beyond = "; more take an app token" if most == 1 else ""
     envelopes = "1 envelope" if most == 1 else f"{most} envelopes"
     return InvalidEnvelope("too-many", f"a body holds at most {envelopes}{beyond}")

@@ -21,7 +21,7 @@ MOST_CODE = 64  # characters of what a server calls its refusal
 class DeliveryResult:
     """`settled` is None where it is worth sending again, not before `pause` seconds."""
 
-    settled: Literal["accepted", "refused"] | None
+    settled: Literal["accepted", "relayed", "refused"] | None
     detail: str = ""
     pause: float = 0.0
     reached: bool = True  # whether the server may have seen it
@@ -33,6 +33,8 @@ def delivery_result(reply: Reply) -> DeliveryResult:
     no error page of a proxy."""
     if reply.status == 200:
         return _taken_or_refused(reply.body)
+    if reply.status == 202 and _is_held(reply.body):
+        return DeliveryResult("relayed")
     if reply.status in FINAL and _is_problem(reply):
         return DeliveryResult("refused", f"status {reply.status}")
     return DeliveryResult(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
@@ -67,6 +69,15 @@ def _taken_or_refused(body: bytes) -> DeliveryResult:
     if code:
         return DeliveryResult("refused", code)
     return DeliveryResult("accepted") if taken > 0 else unreadable
+
+
+def _is_held(body: bytes) -> bool:
+    """Whether a relay has it on disk, and passes it on."""
+    try:
+        table = json.loads(body)
+        return isinstance(table, dict) and _whole(table["held"]) == 1
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _is_problem(reply: Reply) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 1_000
 MOST_TEXT = 200  # characters of what one symbol says
-Delivery = Literal["waiting", "accepted", "refused", "given-up", "dropped", "withdrawn"]
+Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def settle(
     """What became of a report. What the server said once is not overwritten."""
     db.execute(
         "UPDATE history SET verdict = ?, detail = ?"
-        " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN ('accepted', 'refused')",
+        " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN"
+        " ('accepted', 'relayed', 'refused')",
         (delivery, detail, person, survey, round_),
     )
 

@@ -43,6 +43,7 @@ def put(
     db: Transaction,
     person: bytes,
     envelope: Envelope,
+    packed: bytes,
     until: datetime,
     entry: HistoryEntry,
     server: str,
@@ -50,7 +51,6 @@ def put(
 ) -> None:
     """One more envelope to send to this server, and its entry in the history. Beyond the bounds
     the oldest of the person, and then of all, are dropped and counted."""
-    packed = envelope.pack()
     number = db.execute(
         "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import quote, urlencode
+from urllib.request import Request
 
 import msgspec
 
 from deniable.server.cli.results import TOKEN
+from deniable.server.process.calling import OPENER, checked
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ def remote_results(server: str, survey: str, number: int | None, token: str | No
     """Refused if the server does, or if nobody answers there."""
     from deniable.server.results import Results
 
-    where = f"{_checked(server)}/v1/surveys/{quote(survey, safe='')}/results"
+    where = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
     asked = where if number is None else f"{where}?{urlencode({'round': number})}"
     headers = {"Authorization": f"Bearer {_token(token)}", "Accept": "application/json"}
     request = Request(asked, headers=headers)  # noqa: S310 # https, or this machine
     try:
-        with _OPENER.open(request, timeout=SECONDS) as reply:
+        with OPENER.open(request, timeout=SECONDS) as reply:
             text = reply.read(MOST_BYTES + 1)
     except HTTPError as error:
         raise Refused(f"{server} says: {_reason(error)}") from None
@@ -41,21 +41,6 @@ def remote_results(server: str, survey: str, number: int | None, token: str | No
         return msgspec.json.decode(text, type=Results)
     except msgspec.DecodeError:
         raise Refused(f"{server} answers what this version cannot read; is it deniable?") from None
-
-
-def _checked(server: str) -> str:
-    """A token goes there: encrypted, or to this very machine."""
-    parts = urlsplit(server)
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_here(parts.hostname or "")):
-        raise WrongUse("--server is an https address; http is taken for this machine alone")
-    return server.rstrip("/")
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _token(given: str | None) -> str:
@@ -71,13 +56,3 @@ def _reason(error: HTTPError) -> str:
         return str(problem.get("detail") or problem["title"])
     except (ValueError, KeyError, AttributeError, OSError):
         return f"HTTP {error.code}"
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A token goes nowhere else."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
-_OPENER = build_opener(_NoRedirect)

@@ -91,6 +91,8 @@ def lines(results: Results) -> Iterator[str]:
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.shuffled import sentences
+
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     yield f"Round {period.round}, {days}: {_count(period.reports)}"
@@ -98,6 +100,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         yield from (f"  {line}" for line in wrap(f"WARNING: {period.warning}.", WIDTH))
     if period.note:
         yield f"  {period.note}"
+    for sentence in sentences(period.shuffled or (), results.epsilon):
+        yield from (f"  {line}" for line in wrap(sentence, WIDTH))
     rows = [cells for question in results.of(period) for cells in _rows(question)]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deniable.server.store import Place
 
 EXPOSED = (
-    "deniable serve: warning: {host} is reached from other machines, and this server speaks no "
+    "deniable {verb}: warning: {host} is reached from other machines, and this server speaks no "
     "TLS: tokens and reports can be read on the way. Listen on 127.0.0.1 behind a proxy that does."
 )
 
@@ -44,6 +44,13 @@ def arguments(parser: ArgumentParser) -> None:
         help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
     )
     parser.add_argument(
+        "--sealing-key",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="open the reports that are sealed to this key; may be repeated",
+    )
+    parser.add_argument(
         "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
     )
     parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
@@ -53,11 +60,15 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
+    from deniable.shared.survey.sealing_key import load_sealing_key
 
+    for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
+        load_sealing_key(file)
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(
         limit=chosen.limit,
         proxies=tuple(chosen.proxy),
+        sealing=tuple(map(str, chosen.sealing_key)),
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )
@@ -67,7 +78,7 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     from ipaddress import ip_address
 
     try:
@@ -92,8 +103,8 @@ def _address(text: str) -> str:
 
 
 def _say(place: Place, host: str, as_json: bool, url: str, token: str | None) -> None:
-    if not _is_loopback(host):
-        print(EXPOSED.format(host=host), file=sys.stderr, flush=True)
+    if not is_loopback(host):
+        print(EXPOSED.format(verb="serve", host=host), file=sys.stderr, flush=True)
     text = json.dumps({"url": url, "token": token}) if as_json else _greeting(place, url, token)
     print(text, flush=True)
 

@@ -3,10 +3,11 @@
 from deniable.server.cli.backup import BACKUP, RESTORE
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.keys import KEYS
+from deniable.server.cli.relay import RELAY
 from deniable.server.cli.results import RESULTS
 from deniable.server.cli.serve import SERVE
 from deniable.server.cli.survey import SURVEY
 from deniable.server.cli.token import TOKEN
 from deniable.shared.cli.verb import Verb
 
-VERBS: tuple[Verb, ...] = (SERVE, SURVEY, RESULTS, TOKEN, KEYS, BACKUP, RESTORE, DOCTOR)
+VERBS: tuple[Verb, ...] = (SERVE, SURVEY, RESULTS, TOKEN, KEYS, RELAY, BACKUP, RESTORE, DOCTOR)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 from flask import Flask, current_app
 
@@ -17,6 +18,9 @@ from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 EXTENSION = "deniable"
 
@@ -32,6 +36,8 @@ class Parts:
     sessions: Sessions
     app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
+    # What opens sealed reports, by the marks of the public keys
+    sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
 
 
 def parts() -> Parts:

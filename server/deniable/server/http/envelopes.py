@@ -16,6 +16,7 @@ from deniable.server.http.auth import authorized_role
 from deniable.server.http.context import Parts, parts
 from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
+from deniable.server.http.sealed import decide_sealed
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import Limits
@@ -33,6 +34,7 @@ from deniable.shared.envelope import (
 )
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.refusals import EnvelopeCode, RequestCode
+from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope, parse_sealed
 
 FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
 BODY_PROBLEMS: dict[str, int] = {
@@ -46,6 +48,7 @@ OVER = "reports of this round are no longer taken"
 NOWHERE = NO_SURVEY, "unknown"  # the sequence and name that reports for no survey are counted by
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
 Decision = Upload | Refusal
+Parsed = Envelope | NamedReports | SealedEnvelope
 
 
 class RefusedEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,7 +109,11 @@ def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
     if here.writer.doubt():
         raise HttpError(503, DOUBTED)
     now = here.clock.now()
-    decisions = [admit(each, here.catalogue, now, most) for each in envelopes]
+    if isinstance(envelopes[0], SealedEnvelope):
+        decisions = decide_sealed(here, cast(Sequence[SealedEnvelope], envelopes), now)
+    else:
+        plain = cast(Sequence[Envelope | NamedReports], envelopes)
+        decisions = [admit(each, here.catalogue, now, most) for each in plain]
     if here.limits and sent.authorization is None and sent.sender is not None:
         _limit(here.limits, sent.sender, decisions)
     return decisions
@@ -171,10 +178,11 @@ def check_app_token(here: Parts, authorization: str) -> None:
     here.app_tokens.remember(authorization, asked)
 
 
-def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:
+def _envelopes(sent: Sent, most: int) -> Sequence[Parsed]:
+    """At least one, and all of one kind."""
     kind, options = parse_options_header(sent.content_type)
     if kind.lower() not in PARSERS or options.get("charset", "utf-8").lower() != "utf-8":
-        raise HttpError(415, f"send {CONTENT_TYPE} or {JSON}")
+        raise HttpError(415, f"send {CONTENT_TYPE}, {SEALED_TYPE} or {JSON}")
     try:
         return PARSERS[kind.lower()](sent.body, most)
     except InvalidEnvelope as error:
@@ -183,8 +191,9 @@ def _envelopes(sent: Sent, most: int) -> Sequence[Envelope | NamedReports]:
         raise HttpError(status, f"{error.detail}; nothing was counted", code) from None
 
 
-PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Envelope | NamedReports]]] = {
+PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Parsed]]] = {
     CONTENT_TYPE: parse_envelopes,
+    SEALED_TYPE: parse_sealed,
     JSON: parse_json_envelopes,
 }
 

@@ -23,6 +23,7 @@ from deniable.shared.envelope import (
     MOST_JSON_BYTES,
     MOST_REPORTS,
 )
+from deniable.shared.sealing import SEALED_TYPE
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
@@ -132,6 +133,7 @@ def _send() -> Json:
             "required": True,
             "content": {
                 CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}},
+                SEALED_TYPE: {"schema": {"type": "string", "format": "binary"}},
                 JSON: {"schema": {"$ref": f"{PLACE}JsonEnvelopes"}},
             },
         },

@@ -7,6 +7,7 @@ from flask import Blueprint, Response, jsonify
 from deniable.server.http.context import Parts, parts
 from deniable.server.http.messages import Status, answer, problem
 from deniable.server.http.openapi import document
+from deniable.server.http.sealed import missing_keys
 from deniable.server.intake.metrics import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
 
@@ -40,6 +41,11 @@ def readiness(here: Parts) -> str | None:
         return "the writer has stopped because the disk failed; restart once the disk is well"
     if (doubt := here.writer.doubt()) is not None:
         return doubt
+    if without := [each.survey.name for _, each in missing_keys(here, here.clock.now())]:
+        return (
+            f"reports of {without[0]} come sealed to a key that is not here: "
+            "deniable serve --sealing-key FILE"
+        )
     try:
         here.store.check_writable()
     except StoreUnusable as error:

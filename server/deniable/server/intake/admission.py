@@ -20,6 +20,7 @@ from deniable.shared.envelope import Envelope, NamedReports
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.refusals import EnvelopeCode
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.sealing_key import mark_of
 
 CELL_BYTES = 8
 
@@ -33,17 +34,30 @@ class Refusal:
 
 
 def admit(
-    envelope: Envelope | NamedReports, catalogue: Catalogue, now: datetime, most: int
+    envelope: Envelope | NamedReports,
+    catalogue: Catalogue,
+    now: datetime,
+    most: int,
+    opened_by: bytes | None = None,
 ) -> Upload | Refusal:
-    """The upload to write, or why not; at most `most` reports in it."""
+    """The upload to write, or why not; at most `most` reports in it. `opened_by` is the mark of the
+    key that it was sealed to."""
     published = catalogue.get(envelope.survey)
     if published is None:
         return Refusal(None, 1, "unknown-survey", "no survey with this id is published here")
     try:
+        _check_seal(published.survey, opened_by)
         return _upload(published, envelope, now, most)
     except InvalidEnvelope as error:
         reports = _reports(published.survey, envelope)
         return Refusal(published, reports, cast(EnvelopeCode, error.code), error.detail)
+
+
+def _check_seal(survey: Survey, opened_by: bytes | None) -> None:
+    wanted = survey.sealed_to and mark_of(survey.sealed_to)
+    if opened_by != wanted:
+        how = "sealed to the key in its document" if wanted else "without a seal"
+        raise InvalidEnvelope("bad-payload", f"reports of this survey come {how}")
 
 
 def _upload(

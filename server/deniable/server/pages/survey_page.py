@@ -19,6 +19,7 @@ from deniable.server.results import (
     warning,
 )
 from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.results.shuffled import sentences, shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, odds_factor, round_promise
@@ -97,6 +98,7 @@ class SurveyPage:
     period: RoundFacts | None  # the round that is shown
     period_name: str
     warning: str | None  # where reports of that round must be forged
+    shuffled: Sequence[str]  # what its reports give away by a relay
     rounds: Sequence[RoundLink]  # the newest first
     questions: Sequence[QuestionView]
 
@@ -129,6 +131,9 @@ def survey_page(
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
         warning=warning(survey, tally, round_fits(survey, tally)),
+        shuffled=tuple(
+            sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
+        ),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
         questions=[_view(question, survey, tallies, tally) for question in survey.questions],
     )

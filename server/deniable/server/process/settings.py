@@ -11,5 +11,6 @@ class Settings:
 
     limit: int | None = None  # reports of one survey from one neighbourhood in an hour
     proxies: tuple[str, ...] = ()  # the addresses whose X-Forwarded-For is believed
+    sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
     log_json: bool = False
     trust_clock: bool = False  # today's date is right, also after a long pause

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
-import threading
-import time
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deniable.server.app import create_app
 from deniable.server.http.context import parts_of
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.writer import Writer
 from deniable.server.process.announcing import Announcement
+from deniable.server.process.ending import end_with
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
+from deniable.shared.survey.sealing_key import load_sealing_key, mark_of, sealing_hex
 
-WATCH_SECONDS = 0.1
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 FIRST = 100  # before whatever else ends with the process
 
 
@@ -35,6 +34,7 @@ def load(
     try:
         if isinstance(place, Path):
             take_lock(place)
+        sealing = sealing_keys(settings)
         store = open_store(place, node)
     except DeniableError as error:
         print(f"deniable serve: {error}", file=sys.stderr)
@@ -43,24 +43,16 @@ def load(
     writer = Writer(store, catalogue)
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
-    end_with(parent, writer)
+    # Also a worker whose disk has failed ends: the next one reads the file again.
+    end_with(parent, lambda: writer.ended, writer.stop)
     announcement.say_when_it_answers()
     limits = None if settings.limit is None else Limits(settings.limit)
-    app = create_app(store, catalogue, writer, limits=limits)
+    app = create_app(store, catalogue, writer, limits=limits, sealing=sealing)
     parts_of(app).forgery.start()
     return Front(app, parts_of(app), settings.proxies)
 
 
-def end_with(parent: int, writer: Writer) -> None:
-    """A parent that was killed cannot say so: without this its worker would serve on, an orphan."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # stops listening at once
-    threading.Thread(target=_watch, args=(parent, writer), name="parent", daemon=True).start()
-
-
-def _watch(parent: int, writer: Writer) -> None:
-    """Also a worker whose disk has failed ends: the next one reads the file again."""
-    while os.getppid() == parent and not writer.ended:
-        time.sleep(WATCH_SECONDS)
-    writer.stop()
-    os._exit(1)
+def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
+    """By the marks of their public halves. They are in this process, and in no store."""
+    keys = [load_sealing_key(file) for file in settings.sealing]
+    return {mark_of(sealing_hex(key)): key for key in keys}

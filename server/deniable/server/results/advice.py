@@ -14,6 +14,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 from deniable.shared.survey.wording import asked_when, gives_away, repeated
 
+RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)
 Z95 = 1.96
 HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
@@ -41,6 +42,7 @@ def facts(survey: Survey) -> dict[str, Any]:
         "report_bytes": survey.report_size,
         **({"ask": 1} if survey.asks_one else {}),
         **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
+        **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         "policy": {
             "max_epsilon_per_round": survey.round_epsilon,
             "max_epsilon": survey.lifetime_epsilon,
@@ -80,6 +82,7 @@ def describe(survey: Survey) -> list[str]:
         *gives_away(survey),
         *repeated(survey),
         *([_asked(survey)] if survey.asks_one else []),
+        *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
@@ -106,6 +109,11 @@ def warnings(survey: Survey, today: date) -> list[str]:
         found.append(f'there is only one round: write round = "once" instead of "{survey.period}"')
     if survey.repeats:
         found += _of_repetition(survey)
+    if survey.sealed_to and survey.grace_days < RELAY_DAYS:
+        found.append(
+            f"a relay may hold a report for a day, and reports are taken for {survey.grace_days} "
+            f"days after a round: write grace_days = {RELAY_DAYS} or more, or some come late"
+        )
     if survey.closes < today:
         found.append(f"its last day, {survey.closes}, is over: nobody will answer")
     return found

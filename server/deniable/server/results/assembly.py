@@ -23,6 +23,7 @@ from deniable.server.results.document import (
     State,
 )
 from deniable.server.results.forgery import round_fits, warning
+from deniable.server.results.shuffled import shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
@@ -169,6 +170,7 @@ def _round(
         warning=warning(survey, tally, fits),
         fit=fits,
         questions={q.name: _rows(survey, q, tally) for q in survey.questions},
+        shuffled=shuffled(survey, facts.reports) or UNSET,
     )
 
 

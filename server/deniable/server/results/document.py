@@ -58,6 +58,15 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift: float  # by so much can these alone move an estimate, in its own measure
 
 
+class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one report gives away where the relay is honest, and so many people are."""
+
+    among: Literal["batch", "round"]  # whose reports nobody can tell apart
+    people: Count
+    epsilon: str  # rounded up
+    delta: str
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -81,6 +90,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
     questions: dict[str, tuple[Row, ...]]
+    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

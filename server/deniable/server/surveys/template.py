@@ -25,6 +25,7 @@ minimum_reports = 100             # below it no estimate is shown
 #                                 # of a round is the largest below, not their sum
 # repeat = "latched"              # a report is kept and sent again: epsilon is spent once in
 # repeat_rounds = 3               # so many rounds, and a change among them is not seen
+# sealed_to = "..."               # reports are sealed to this key: deniable keys new --sealing FILE
 
 # Every answer is randomized on the device. epsilon says how much one answer may give away: it
 # changes the odds about any respondent by a factor of at most 1.7 at 0.5, 2.8 at 1, 7.4 at 2.

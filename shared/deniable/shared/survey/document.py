@@ -22,6 +22,7 @@ from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import Question, parse_question, question_document
 from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.sealing_key import HOW, checked_public
 
 FORMAT = 1
 MOST_QUESTIONS = 100  # so that a byte numbers them
@@ -55,6 +56,7 @@ class Survey:
     questions: tuple[Question, ...]
     asks_one: bool = False  # of its questions, drawn at random; the key `ask` of the document
     repeat_rounds: int = 1  # so many rounds share one report; 1: each round has a new one
+    sealed_to: str | None = None  # the public key that reports are sealed to, in hex
 
     @property
     def calendar(self) -> Period:
@@ -256,6 +258,7 @@ def render_document(survey: Survey) -> bytes:
             "minimum_reports": survey.minimum_reports,
             **({"ask": 1} if survey.asks_one else {}),
             **_repeat_keys(survey),
+            **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         },
         "question": [question_document(question) for question in survey.questions],
     }
@@ -294,6 +297,7 @@ def _parse(table: object) -> Survey:
         questions=questions,
         asks_one=_asks_one(reader) and len(questions) > 1,  # of one question, all is one
         repeat_rounds=_repeat_rounds(reader),
+        sealed_to=_sealed_to(reader),
     )
     reader.done()
     _check_whole(survey)
@@ -321,6 +325,13 @@ def _repeat_rounds(reader: Reader) -> int:
             'is only for repeat = "latched"; write that, or remove it',
         )
     return 1
+
+
+def _sealed_to(reader: Reader) -> str | None:
+    key = "sealed_to"
+    if key not in reader:
+        return None
+    return checked_public(reader.text(key, f"it {HOW}"), f"{reader.path}.{key}")
 
 
 def _repeat_keys(survey: Survey) -> dict[str, Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 CONTEXT = b"deniable survey v1\0"
 
@@ -46,13 +48,28 @@ def public_hex(key: Ed25519PrivateKey) -> str:
 def create_key(path: str) -> Ed25519PrivateKey:
     """A new signing key in a new file that only its owner can read."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    write_key(path, key, "a signing key")
+    return key
+
+
+def load_key(path: str) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = read_key(path, "a signing key", "deniable keys new")
+    if not isinstance(key, Ed25519PrivateKey):
+        raise WrongUse(f"{path} holds a key that is not Ed25519; make one: deniable keys new FILE")
+    return key
+
+
+def write_key(path: str, key: Ed25519PrivateKey | X25519PrivateKey, what: str) -> None:
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
         PrivateFormat,
     )
 
-    key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -60,23 +77,18 @@ def create_key(path: str) -> Ed25519PrivateKey:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise WrongUse(f"{path} is there already, and a signing key is never overwritten") from None
-    return key
+        raise WrongUse(f"{path} is there already, and {what} is never overwritten") from None
 
 
-def load_key(path: str) -> Ed25519PrivateKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+def read_key(path: str, what: str, cure: str) -> PrivateKeyTypes:
+    """Of whatever kind."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         with open(path, "rb") as file:
-            key = load_pem_private_key(file.read(), password=None)
+            return load_pem_private_key(file.read(), password=None)
     except FileNotFoundError:
-        raise WrongUse(
-            f"there is no signing key at {path}; make one: deniable keys new {path}"
-        ) from None
+        noun = what.removeprefix("a ")
+        raise WrongUse(f"there is no {noun} at {path}; make one: {cure} {path}") from None
     except (ValueError, TypeError, OSError) as error:
-        raise WrongUse(f"{path} cannot be read as a signing key in PEM form: {error}") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise WrongUse(f"{path} holds a key that is not Ed25519; make one: deniable keys new FILE")
-    return key
+        raise WrongUse(f"{path} cannot be read as {what} in PEM form: {error}") from None

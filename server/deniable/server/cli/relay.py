@@ -1,0 +1,95 @@
+"""`deniable relay`: pass sealed reports on, in shuffled batches and without addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from pathlib import Path
+
+from deniable.server.cli.results import TOKEN
+from deniable.server.cli.serve import EXPOSED, is_loopback
+from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import WrongUse
+from deniable.shared.sealing import BATCH
+
+HOURS, MEGABYTES = 24.0, 256
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, metavar="URL", help="the aggregation server")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="DIR", help="where a batch is held"
+    )
+    parser.add_argument(
+        "--token", help=f"an app's, of the aggregation server; better in the environment's {TOKEN}"
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=BATCH,
+        metavar="N",
+        help="so many envelopes at least leave together (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=HOURS,
+        help="or those that there are after so long (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=MEGABYTES,
+        metavar="MB",
+        help="hold at most so much; then senders are told to come later (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8001, help="0: any free port (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+
+
+def run(chosen: Namespace) -> int:
+    from deniable.server.process.calling import checked
+    from deniable.server.relay.serving import relay
+    from deniable.server.relay.settings import Settings
+
+    token = chosen.token or os.environ.get(TOKEN)
+    if not token:
+        raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
+    if chosen.batch < 1 or chosen.most < 1 or not 0 < chosen.hours < float("inf"):
+        raise WrongUse("--batch and --most are 1 or more, --hours is above 0")
+    settings = Settings(
+        server=checked(chosen.to, "--to"),
+        token=token.strip(),
+        folder=chosen.data,
+        batch=chosen.batch,
+        longest_seconds=3600 * chosen.hours,
+        most_bytes=chosen.most * 2**20,
+    )
+    relay(settings, chosen.host, chosen.port, partial(_say, chosen))
+    if not chosen.json:
+        print("deniable relay: stopped", file=sys.stderr)
+    return 0
+
+
+def _say(chosen: Namespace, url: str, _: str | None) -> None:
+    if not is_loopback(chosen.host):
+        print(EXPOSED.format(verb="relay", host=chosen.host), file=sys.stderr, flush=True)
+    text = f"Relaying from {url} to {chosen.to}, {chosen.batch:,} or more at a time"
+    print(json.dumps({"url": url}) if chosen.json else text, flush=True)
+
+
+RELAY = Verb(
+    "relay",
+    "pass sealed reports on, in shuffled batches and without addresses",
+    arguments,
+    run,
+    example="deniable relay --to https://stats.example.org --data ./held",
+)

@@ -1,0 +1,156 @@
+"""The forwarder: one thread that passes a batch on, whole, and deletes it when all was taken.
+
+A batch leaves when it is full, or when its first envelope has waited for as long as may be. It is
+shuffled with the kernel's randomness and sent in bodies of bounded size, each again and again until
+the aggregator has answered it: with exponential backoff and full jitter, and never before its
+Retry-After.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import SystemRandom
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request
+
+from deniable.server.process.calling import OPENER
+from deniable.server.relay.holding import Holding
+from deniable.server.relay.settings import Settings
+from deniable.shared.errors import DeniableError
+from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope
+
+BODY_BYTES = 2**19
+BODY_ENVELOPES = 1_000
+SECONDS = 60.0  # to wait for an answer
+MOST_ANSWER = 2**20
+LOOK_SECONDS = 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
+MOST_DOUBLINGS = 20
+
+log = logging.getLogger("deniable.relay")
+uniform = SystemRandom().uniform
+
+
+class NotTaken(DeniableError):
+    """The aggregator has not answered for a body, or not as it should."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Forwarder:
+    def __init__(
+        self,
+        holding: Holding,
+        settings: Settings,
+        sleep: Callable[[float], object] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._holding, self._settings = holding, settings
+        self._sleep, self._monotonic = sleep, monotonic
+        self._since = monotonic()  # when the batch had no envelope yet, or the relay started
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="forwarder", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                if not self.turn():
+                    self._sleep(LOOK_SECONDS)
+            except OSError:
+                log.exception("the folder cannot be read or written; looking again")
+                self._sleep(FIRST_PAUSE)
+
+    def turn(self) -> bool:
+        """Whether a batch has left."""
+        batch = self._holding.leaving()
+        if not batch:
+            if not self._is_due():
+                return False
+            self._holding.close_batch()
+            self._since = self._monotonic()
+            batch = self._holding.leaving()
+        outcomes = Counter[str]()
+        for body in bodies(batch):
+            outcomes.update(self._forward(body))
+        self._holding.delete_batch()
+        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+        log.info("a batch of %d was forwarded: %s", len(batch), said)
+        return True
+
+    def _is_due(self) -> bool:
+        gathered = self._holding.gathered
+        if not gathered:
+            self._since = self._monotonic()
+        waited = self._monotonic() - self._since
+        return gathered >= self._settings.batch or (
+            gathered > 0 and waited >= self._settings.longest_seconds
+        )
+
+    def _forward(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
+        failures = 0
+        while True:
+            try:
+                return self._sent(body)
+            except NotTaken as error:
+                bound = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, MOST_DOUBLINGS))
+                failures += 1
+                log.warning("not forwarded, and tried again later: %s", error)
+                self._sleep(error.retry_after + uniform(0, bound))
+
+    def _sent(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
+        """What became of them, by outcome."""
+        headers = {"Authorization": f"Bearer {self._settings.token}", "Content-Type": SEALED_TYPE}
+        packed = b"".join(each.pack() for each in body)
+        where = f"{self._settings.server}/v1/envelopes"
+        request = Request(where, packed, headers, method="POST")  # noqa: S310 # https, or here
+        try:
+            with OPENER.open(request, timeout=SECONDS) as reply:
+                text = reply.read(MOST_ANSWER)
+        except HTTPError as error:
+            said = f"the aggregator answers with status {error.code}"
+            raise NotTaken(said, _seconds(error.headers.get("Retry-After"))) from None
+        except (URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise NotTaken(f"no answer from the aggregator: {reason}") from None
+        return _outcomes(text, len(body))
+
+
+def bodies(batch: Sequence[SealedEnvelope]) -> Iterator[list[SealedEnvelope]]:
+    """In the order of the batch; each body of bounded size."""
+    body, size = list[SealedEnvelope](), 0
+    for each in batch:
+        if body and (len(body) == BODY_ENVELOPES or size + len(each.pack()) > BODY_BYTES):
+            yield body
+            body, size = [], 0
+        body.append(each)
+        size += len(each.pack())
+    if body:
+        yield body
+
+
+def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
+    """As a receipt has it; what does not speak of every envelope is none."""
+    try:
+        receipt: Any = json.loads(text)  # Any: JSON
+        outcomes = Counter(str(each["code"])[:32] for each in receipt["refused"])
+        outcomes += Counter(
+            {name: int(receipt[name]) for name in ("accepted", "duplicates") if receipt[name]}
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise NotTaken("the answer is not that of an aggregation server") from None
+    if outcomes.total() != sent:
+        raise NotTaken(f"the answer speaks of {outcomes.total()} envelopes, and {sent} were sent")
+    return outcomes
+
+
+def _seconds(text: str | None) -> float:
+    return min(float(text), LONGEST_PAUSE) if text and text.isascii() and text.isdecimal() else 0.0

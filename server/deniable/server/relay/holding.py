@@ -1,0 +1,136 @@
+"""What the relay holds, on disk: a batch that gathers, and one that leaves.
+
+    gathering/*   groups of envelopes that came at about the same time, each in random order
+    leaving/*     the same, once their number is full: from then on none is added
+
+A group is one file, written whole, synced and only then given its name, which is random; no file
+tells a time. So what was acknowledged is there after a kill. A batch leaves as a whole: were others
+added to one that was sent in part, those would stand out. It is deleted when all of it was taken;
+what is sent again after a kill, the aggregator recognises by the ids inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import SystemRandom
+from secrets import token_hex
+
+from deniable.shared.errors import DeniableError, InvalidEnvelope
+from deniable.shared.sealing import SealedEnvelope, parse_sealed
+
+GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
+UNFINISHED = ".part"
+DIGEST_BYTES = 16  # to recognise what comes twice
+
+log = logging.getLogger("deniable.relay")
+shuffle = SystemRandom().shuffle
+
+
+class Full(DeniableError):
+    """No more fits until a batch has left."""
+
+
+class Holding:
+    """Safe from several threads."""
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self._folder, self._most_bytes = folder, most_bytes
+        self._lock = threading.Lock()
+        for name in (GATHERING, LEAVING):
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            for part in (folder / name).glob(f"*{UNFINISHED}"):
+                part.unlink()
+        shutil.rmtree(folder / GONE, ignore_errors=True)
+        _sync(folder)
+        self._bytes = sum(path.stat().st_size for path in self._files(GATHERING, LEAVING))
+        self._known = {_digest(each) for each in self._read(GATHERING)}
+
+    @property
+    def gathered(self) -> int:
+        """How many different envelopes wait for others."""
+        return len(self._known)
+
+    def keep(self, envelopes: Iterable[SealedEnvelope]) -> None:
+        """On disk when it returns; what is there already is not kept twice."""
+        with self._lock:
+            news = {_digest(each): each for each in envelopes}
+            group = [each for digest, each in news.items() if digest not in self._known]
+            if not group:
+                return
+            shuffle(group)
+            content = b"".join(each.pack() for each in group)
+            if self._bytes + len(content) > self._most_bytes:
+                raise Full("the relay holds as much as it may; send the same again later")
+            _write(self._folder / GATHERING, content)
+            self._bytes += len(content)
+            self._known |= news.keys()
+
+    def leaving(self) -> Sequence[SealedEnvelope]:
+        """The batch that leaves, shuffled; empty if none does."""
+        batch = list(self._read(LEAVING))
+        shuffle(batch)
+        return batch
+
+    def close_batch(self) -> None:
+        """What has gathered leaves from now on; nothing else may be leaving."""
+        with self._lock:
+            shutil.rmtree(self._folder / LEAVING)  # what is damaged, if anything
+            (self._folder / GATHERING).rename(self._folder / LEAVING)
+            (self._folder / GATHERING).mkdir(mode=0o700)
+            _sync(self._folder)
+            self._known = set()
+
+    def delete_batch(self) -> None:
+        """All of what was leaving was taken."""
+        with self._lock:
+            self._bytes -= sum(path.stat().st_size for path in self._files(LEAVING))
+            shutil.rmtree(self._folder / GONE, ignore_errors=True)
+            (self._folder / LEAVING).rename(self._folder / GONE)
+            (self._folder / LEAVING).mkdir(mode=0o700)
+            _sync(self._folder)
+            shutil.rmtree(self._folder / GONE)
+
+    def _read(self, name: str) -> Iterator[SealedEnvelope]:
+        for path in self._files(name):
+            try:
+                yield from parse_sealed(path.read_bytes())
+            except InvalidEnvelope:
+                log.error("%s is damaged: what was in it is lost", path)
+
+    def _files(self, *names: str) -> list[Path]:
+        return [path for name in names for path in sorted((self._folder / name).iterdir())]
+
+
+def _digest(envelope: SealedEnvelope) -> bytes:
+    return hashlib.sha256(envelope.sealed).digest()[:DIGEST_BYTES]
+
+
+def _write(folder: Path, content: bytes) -> None:
+    """Whole or not at all."""
+    name = token_hex(16)
+    unfinished = folder / (name + UNFINISHED)
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.utime(file.fileno(), ns=(0, 0))
+            os.fsync(file.fileno())
+        unfinished.rename(folder / name)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,132 @@
+"""Sealed surveys: what leaves the device is for the aggregator alone, by the way that was named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.client.sent import read_summary
+from deniable.shared.envelope import parse_envelopes
+from deniable.shared.errors import InvalidPolicy
+from deniable.shared.sealing import SEALED_TYPE, parse_sealed, unseal
+from deniable.shared.survey.document import parse_document, survey_id
+from tests.client.conftest import MakeClient
+from tests.client.scripted import ANSWERS, LATER, Answer, Script, bit, document, serving
+from tests.eventually import PATIENCE
+from tests.shared.test_sealing import KEY, PUBLIC
+
+HELD = Answer(202, b'{"held": 1}')
+
+
+@pytest.fixture
+def relay() -> Iterator[Script]:
+    with serving() as script:
+        script.always = HELD
+        yield script
+
+
+def sealed() -> bytes:
+    return document(sealed_to=PUBLIC)
+
+
+def kinds(script: Script) -> list[str]:
+    return [dict(post.headers)["Content-Type"] for post in script.posts]
+
+
+def test_a_sealed_survey_s_report_is_sent_sealed(script: Script, client_of: MakeClient) -> None:
+    id_ = script.publish(sealed())
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert client.flush(PATIENCE) == 0
+    assert kinds(script) == [SEALED_TYPE]
+    (frame,) = parse_sealed(script.posts[0].body)
+    inside = unseal(frame, KEY)
+    assert (inside.survey, inside.count) == (id_, 1)
+    assert bytes.fromhex(id_) not in script.posts[0].body
+
+
+def test_it_waits_sealed_and_every_retry_is_the_same_bytes(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    id_ = script.publish(sealed())
+    script.replies = [Answer(500), Answer(500)]
+    client = client_of()
+    client.answer("app-health", **ANSWERS)
+    for _ in range(3):
+        client.flush(PATIENCE)
+    assert len(script.posts) == 3
+    assert len({post.body for post in script.posts}) == 1
+    assert bytes.fromhex(id_)[:8] not in script.posts[0].body
+
+
+def test_a_relay_carries_what_is_sealed_and_nothing_else(
+    script: Script, relay: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    script.publish(sealed())
+    plain = script.publish(document(name="plain", questions=bit("agreed", "0.5")))
+    client = client_of(relay=relay.url)
+    client.answer("app-health", **ANSWERS)
+    client.answer("plain", agreed=True)
+    assert client.flush(PATIENCE) == 0
+    assert (kinds(relay), relay.gets) == ([SEALED_TYPE], [])
+    assert [each.survey for post in script.posts for each in parse_envelopes(post.body)] == [plain]
+    told = {entry.name: entry.delivery for entry in read_summary(tmp_path / "state").entries}
+    assert told == {"app-health": "relayed", "plain": "accepted"}
+    assert "sent to the relay" in read_summary(tmp_path / "state").text
+
+
+def test_where_the_relay_is_away_it_is_not_passed_by(
+    script: Script, relay: Script, client_of: MakeClient
+) -> None:
+    """Sent directly, the report would come with this device's address."""
+    script.publish(sealed())
+    relay.always = LATER
+    client = client_of(relay=relay.url)
+    client.answer("app-health", **ANSWERS)
+    assert client.flush(0.5) == 1
+    assert (len(relay.posts), script.posts) == (1, [])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"held": "1"}', b'{"held": 2}', b"<html>"])
+def test_only_a_relay_s_own_words_settle_it(
+    script: Script, relay: Script, client_of: MakeClient, body: bytes
+) -> None:
+    script.publish(sealed())
+    relay.always = Answer(202, body)
+    client = client_of(relay=relay.url)
+    client.answer("app-health", **ANSWERS)
+    assert client.flush(0.5) == 1
+
+
+def test_a_relay_is_an_https_address_too() -> None:
+    from deniable.client import Client, Policy
+
+    with pytest.raises(InvalidPolicy, match="plain http"):
+        Client(
+            "https://stats.example.org",
+            policy=Policy(keys=["ab" * 32]),
+            state="/nowhere",
+            relay="http://relay.example.org",
+        )
+
+
+def test_a_survey_whose_key_is_none_is_refused_and_nothing_is_charged(
+    script: Script, client_of: MakeClient
+) -> None:
+    """Found out when it is verified, and not when there is a report to seal."""
+    text = json.loads(sealed())
+    text["survey"]["sealed_to"] = "00" * 32
+    bad = (json.dumps(text, ensure_ascii=False, indent=1) + "\n").encode()
+    script.publish(bad)
+    client = client_of()
+    outcome = client.answer(survey_id(bad), **ANSWERS)
+    assert (outcome.status, "sealed_to" in outcome.detail) == ("refused", True)
+    assert read_summary(client._state.folder).ledger.total == 0
+
+
+def test_a_sealed_survey_asks_the_same_as_one_that_is_not() -> None:
+    """A new key is a new survey, and no second answer in a round."""
+    assert parse_document(sealed()).asks_the_same(parse_document(document()))

@@ -1,0 +1,105 @@
+"""What shuffling adds: against published values, and against the sum over everything by itself."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+import pytest
+
+from deniable.server.estimation.shuffled import shuffled_delta, shuffled_epsilon
+
+# n, ε₀, ε at δ = 1e-6: the numerical bound of Feldman, McMillan, Talwar (2023), which another
+# program of the privacy blanket gives, too
+PUBLISHED = [
+    (1_000, 0.5, 0.062687), (1_000, 1, 0.148671), (1_000, 2, 0.397087), (1_000, 4, 1.852907),
+    (10_000, 0.5, 0.018117), (10_000, 1, 0.043206), (10_000, 2, 0.114400), (10_000, 4, 0.410812),
+    (100_000, 0.5, 0.005153), (100_000, 1, 0.012430), (100_000, 2, 0.033187),
+    (100_000, 4, 0.118153),
+    (1_000_000, 0.5, 0.001431), (1_000_000, 1, 0.003514), (1_000_000, 2, 0.009517),
+    (1_000_000, 4, 0.034280),
+]  # fmt: skip
+# ε₀, n, ε: of four shuffled rounds of randomized response, two digits of ε₀
+SHUFFLED_RESPONSE = [(0.73, 1_000, 0.1), (1.83, 10_000, 0.1), (3.27, 1_000, 1.0), (5.47, 10_000, 1)]
+
+
+@pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
+def test_it_is_what_was_published(people: int, local: float, epsilon: float) -> None:
+    assert round(shuffled_epsilon(local, people, 1e-6), 6) == epsilon
+
+
+@pytest.mark.parametrize(("local", "people", "epsilon"), SHUFFLED_RESPONSE)
+def test_the_round_trip_of_the_table(local: float, people: int, epsilon: float) -> None:
+    assert shuffled_epsilon(local, people, 1e-6) <= epsilon * 1.0001
+    assert shuffled_epsilon(local + 0.01, people, 1e-6) > epsilon
+
+
+@pytest.mark.parametrize("odds", [Fraction(3, 2), Fraction(3), Fraction(20)])
+@pytest.mark.parametrize("people", [1, 2, 7, 12])
+@pytest.mark.parametrize("factor", [Fraction(1), Fraction(11, 10), Fraction(2)])
+def test_delta_is_the_divergence_of_the_pair_summed_exactly(
+    odds: Fraction, people: int, factor: Fraction
+) -> None:
+    """In fractions, over all pairs of counts, and by none of the formulas that are used."""
+    first, second = pair(odds, people), pair(1 / odds, people)
+    exact = sum(max(Fraction(0), first[x] - factor * second.get(x, Fraction(0))) for x in first)
+    got = shuffled_delta(math.log(odds), people, math.log(factor))
+    assert got == pytest.approx(float(exact), rel=1e-12, abs=2e-16)
+
+
+def pair(odds: Fraction, people: int) -> dict[tuple[int, int], Fraction]:
+    """The law of (A + D, C - A + 1 - D); with 1/odds, that of the other answer."""
+    q = odds / (odds + 1)
+    blanket = 2 / (max(odds, 1 / odds) + 1)
+    law: dict[tuple[int, int], Fraction] = {}
+    for c in range(people):
+        probability = comb(people - 1, c) * blanket**c * (1 - blanket) ** (people - 1 - c)
+        for a, d in product(range(c + 1), (0, 1)):
+            place = a + d, c - a + 1 - d
+            share = probability * Fraction(comb(c, a), 2**c) * (q if d else 1 - q)
+            law[place] = law.get(place, Fraction(0)) + share
+    return law
+
+
+@pytest.mark.parametrize("people", [2, 1_000, 30_000])
+@pytest.mark.parametrize("local", [0.01, 1.0, 8.0, 20.0])
+def test_epsilon_is_on_the_private_side_and_hardly_more(local: float, people: int) -> None:
+    epsilon = shuffled_epsilon(local, people, 1e-6)
+    assert shuffled_delta(local, people, epsilon) <= 1e-6
+    if 0 < epsilon < local:
+        assert shuffled_delta(local, people, epsilon * (1 - 1e-5)) > 1e-6
+
+
+def test_more_people_hide_more_and_nobody_less_than_nothing() -> None:
+    found = [shuffled_epsilon(1.0, people, 1e-6) for people in (1, 10, 100, 1_000, 10**5)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] == 1.0
+    assert found[-1] < 0.02
+
+
+def test_where_delta_allows_everything_epsilon_is_nothing() -> None:
+    assert shuffled_epsilon(0.001, 10**6, 0.5) == 0.0
+
+
+def test_a_shuffled_randomized_response_is_no_worse() -> None:
+    """The true ε of it, everybody else answering the same, is a floor under any bound: 1,000
+    people at ε 1 make it .126614, by the same exact sum over its counts of ones."""
+    people, odds = 1_000, math.e
+    q, least = odds / (odds + 1), 0.126614
+    rest = [comb(people - 1, k) * q**k * (1 - q) ** (people - 1 - k) for k in range(people)]
+
+    def ones(p: float) -> list[float]:
+        return [
+            p * (rest[k - 1] if k else 0) + (1 - p) * (rest[k] if k < people else 0)
+            for k in range(people + 1)
+        ]
+
+    def delta(first: list[float], second: list[float]) -> float:
+        pairs = zip(first, second, strict=True)
+        return sum(max(0.0, one - math.exp(least) * other) for one, other in pairs)
+
+    worst = max(delta(ones(1 - q), ones(q)), delta(ones(q), ones(1 - q)))
+    assert worst == pytest.approx(1e-6, rel=1e-3)
+    assert shuffled_epsilon(1.0, people, 1e-6) >= least

@@ -1,0 +1,461 @@
+"""The relay: holds on disk, shuffles, forwards whole batches, and learns nothing but counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from deniable.server.relay import forwarding, front, holding
+from deniable.server.relay.forwarding import Forwarder, bodies
+from deniable.server.relay.front import Front
+from deniable.server.relay.holding import Full, Holding
+from deniable.server.relay.settings import Settings
+from deniable.shared.envelope import Envelope
+from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
+from tests.client.scripted import Answer, Script
+from tests.client.scripted import serving as scripted
+from tests.server.relays import relaying
+from tests.server.world import Server, run
+from tests.shared.test_sealing import PUBLIC
+
+MIB = 2**20
+
+
+def sealed(count: int, first: int = 0) -> list[SealedEnvelope]:
+    return [
+        seal(Envelope("ab" * 32, 1, number.to_bytes(16, "big"), 1, b"\1"), PUBLIC)
+        for number in range(first, first + count)
+    ]
+
+
+def as_set(envelopes: Sequence[SealedEnvelope]) -> set[bytes]:
+    return {each.pack() for each in envelopes}
+
+
+# What is held
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Holding:
+    return Holding(tmp_path / "held", MIB)
+
+
+def test_what_was_kept_is_there_after_a_restart(held: Holding, tmp_path: Path) -> None:
+    first, second = sealed(3), sealed(2, 3)
+    held.keep(first)
+    held.keep(second)
+    again = Holding(tmp_path / "held", MIB)
+    assert again.gathered == 5
+    again.close_batch()
+    assert as_set(again.leaving()) == as_set([*first, *second])
+
+
+def test_the_same_bytes_are_held_once_also_after_a_restart(held: Holding, tmp_path: Path) -> None:
+    """Else one device that retries would be a crowd."""
+    some = sealed(3)
+    held.keep([*some, some[0]])
+    Holding(tmp_path / "held", MIB).keep(some)
+    again = Holding(tmp_path / "held", MIB)
+    assert again.gathered == 3
+    again.close_batch()
+    assert len(again.leaving()) == 3
+
+
+def test_a_batch_that_leaves_stays_the_same_until_all_of_it_was_taken(
+    held: Holding, tmp_path: Path
+) -> None:
+    """What came later would stand out in a batch that was sent in part before."""
+    first, later = sealed(3), sealed(2, 3)
+    held.keep(first)
+    held.close_batch()
+    held.keep(later)
+    again = Holding(tmp_path / "held", MIB)
+    assert as_set(again.leaving()) == as_set(first)
+    again.delete_batch()
+    assert (again.leaving(), again.gathered) == ([], 2)
+
+
+def test_a_half_written_group_was_never_acknowledged_and_is_gone(
+    held: Holding, tmp_path: Path
+) -> None:
+    held.keep(sealed(1))
+    (tmp_path / "held/gathering/abc.part").write_bytes(sealed(1)[0].pack()[:100])
+    assert Holding(tmp_path / "held", MIB).gathered == 1
+    assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize("step", range(10))  # after the last, nothing is killed
+def test_a_kill_at_any_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Of every call that changes the folder, the one after which the process is gone."""
+    some = sealed(4)
+    held = Holding(tmp_path / "held", MIB)
+    held.keep(some)
+    left, taken = step, set[bytes]()
+
+    def dying(real: Any) -> Any:
+        def call(*given: Any, **more: Any) -> Any:
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            return real(*given, **more)
+
+        return call
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        for owner, name in ((Path, "rename"), (Path, "mkdir"), (shutil, "rmtree")):
+            patch.setattr(owner, name, dying(getattr(owner, name)))
+        patch.setattr(holding, "_sync", dying(holding._sync))
+        held.close_batch()
+        taken = as_set(held.leaving())
+        held.delete_batch()
+    again = Holding(tmp_path / "held", MIB)
+    whole = as_set(again.leaving())
+    again.delete_batch()
+    again.close_batch()
+    whole |= as_set(again.leaving())
+    assert whole == as_set(some) or (whole == set() and taken == as_set(some))
+
+
+def test_damage_is_said_and_holds_nothing_up(
+    held: Holding, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    held.keep(sealed(1))
+    held.close_batch()
+    (file,) = (tmp_path / "held/leaving").iterdir()
+    file.write_bytes(b"DNS1 and no more")
+    again = Holding(tmp_path / "held", MIB)
+    assert again.leaving() == []
+    assert "is damaged" in caplog.text
+    again.keep(sealed(2))
+    again.close_batch()
+    assert len(again.leaving()) == 2
+
+
+def test_beyond_its_quota_it_holds_no_more_until_a_batch_has_left(tmp_path: Path) -> None:
+    some = sealed(10)
+    held = Holding(tmp_path / "held", 5 * len(some[0].pack()))
+    held.keep(some[:5])
+    with pytest.raises(Full):
+        held.keep(some[5:6])
+    held.close_batch()
+    with pytest.raises(Full):
+        held.keep(some[5:6])
+    held.delete_batch()
+    held.keep(some[5:])
+    assert held.gathered == 5
+
+
+def test_no_file_tells_when_it_came_and_no_group_who_was_first(
+    held: Holding, tmp_path: Path
+) -> None:
+    """A group of 40 is in the order in which it came once in 40!."""
+    some = sealed(40)
+    held.keep(some)
+    (file,) = (tmp_path / "held/gathering").iterdir()
+    assert file.stat().st_mtime_ns == 0
+    written = parse_sealed(file.read_bytes())
+    assert as_set(written) == as_set(some)
+    assert written != some
+
+
+def test_no_two_groups_leave_one_after_the_other(held: Holding) -> None:
+    """Those who came together are not together any more: by chance in 2 of C(40, 20) cases."""
+    first, second = sealed(20), sealed(20, 20)
+    held.keep(first)
+    held.keep(second)
+    held.close_batch()
+    whose = [each.pack() in as_set(first) for each in held.leaving()]
+    assert sum(a != b for a, b in pairwise(whose)) > 1
+
+
+# What is forwarded
+
+
+@dataclass
+class Played:
+    """A forwarder whose aggregator is scripted, and whose time is not waited for."""
+
+    script: Script
+    held: Holding
+    settings: Settings
+    pauses: list[float] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)  # of the batch, in each pause
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.forwarder = Forwarder(self.held, self.settings, self.pause, lambda: self.now)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.kept.append(len(self.held.leaving()))
+
+    def sent(self) -> list[SealedEnvelope]:
+        return [each for post in self.script.posts for each in parse_sealed(post.body)]
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Iterator[Played]:
+    with scripted() as script:
+        settings = Settings(script.url, "the-token", tmp_path / "held", batch=20)
+        yield Played(script, Holding(tmp_path / "held", MIB), settings)
+
+
+def taken(accepted: int, duplicates: int = 0) -> Answer:
+    body = {"accepted": accepted, "duplicates": duplicates, "refused": []}
+    return Answer(body=json.dumps(body).encode())
+
+
+def test_fewer_than_a_batch_wait_and_more_leave_in_another_order(played: Played) -> None:
+    some = sealed(20)
+    played.held.keep(some[:19])
+    assert not played.forwarder.turn()
+    played.held.keep(some[19:])
+    played.script.always = taken(20)
+    assert played.forwarder.turn()
+    assert as_set(played.sent()) == as_set(some)
+    assert played.sent() != some
+    assert not played.forwarder.turn()
+
+
+def test_after_a_day_those_that_there_are_leave(played: Played) -> None:
+    """Counted from the first, and not from the last batch."""
+    played.script.always = taken(1)
+    played.now = 5_000_000.0
+    assert not played.forwarder.turn()
+    played.held.keep(sealed(1))
+    played.now += 86_399.0
+    assert not played.forwarder.turn()
+    played.now += 1.0
+    assert played.forwarder.turn()
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Answer(500),
+        Answer(401),
+        Answer(302, headers={"Location": "http://127.0.0.1:9/"}),
+        Answer(503, headers={"Retry-After": "7"}),
+        Answer(body=b"<html>a proxy's page</html>"),
+        Answer(body=b'{"accepted": 3, "duplicates": 0, "refused": []}'),
+        Answer(body=b'{"accepted": "x", "duplicates": 0, "refused": []}'),
+    ],
+    ids=["500", "401", "302", "503", "page", "count", "words"],
+)
+def test_a_batch_is_sent_until_all_of_it_is_answered_for(played: Played, trouble: Answer) -> None:
+    some = sealed(20)
+    played.held.keep(some)
+    played.script.replies, played.script.always = [trouble, trouble], taken(20)
+    assert played.forwarder.turn()
+    assert len(played.script.posts) == 3
+    assert len({post.body for post in played.script.posts}) == 1
+    assert played.kept == [20, 20]
+    assert all(pause >= 7 for pause in played.pauses) == ("Retry-After" in trouble.headers)
+    assert played.held.leaving() == []
+
+
+def test_pauses_are_random_and_grow(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "uniform", lambda low, high: high)
+    played.held.keep(sealed(20))
+    played.script.replies, played.script.always = [Answer(500)] * 12, taken(20)
+    assert played.forwarder.turn()
+    assert played.pauses == [*(2.0**n for n in range(10)), 900.0, 900.0]
+
+
+def test_what_the_aggregator_is_told_is_a_token_and_the_envelopes(played: Played) -> None:
+    played.held.keep(sealed(20))
+    played.script.always = taken(18, 2)
+    played.forwarder.turn()
+    (post,) = played.script.posts
+    names = {name.lower() for name, _ in post.headers}
+    assert names == {
+        "accept-encoding", "authorization", "connection", "content-length", "content-type", "host",
+        "user-agent",
+    }  # fmt: skip
+    assert dict(post.headers)["Authorization"] == "Bearer the-token"
+
+
+def test_bodies_are_bounded_in_number_and_bytes() -> None:
+    small, large = sealed(1)[0], SealedEnvelope(bytes(8), bytes(262_144 + 48))
+    assert [len(each) for each in bodies([small] * 2_500)] == [1_000, 1_000, 500]
+    assert [len(each) for each in bodies([large] * 3)] == [1, 1, 1]
+    assert list(bodies([])) == []
+
+
+# What anyone may send
+
+
+@pytest.fixture(scope="module")
+def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with relaying(tmp_path_factory.mktemp("relay"), "http://127.0.0.1:9", batch=1_000) as server:
+        yield server
+
+
+def ask(server: Server, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request(method, path, body, {"Content-Type": SEALED_TYPE} | headers)
+        reply = connection.getresponse()
+        said = reply.read()
+        return reply.status, said, {name.lower(): value for name, value in reply.headers.items()}
+    finally:
+        connection.close()
+
+
+def test_one_sealed_envelope_is_held(relay: Server) -> None:
+    body = sealed(1)[0].pack()
+    for _ in range(2):
+        status, said, _ = ask(relay, "POST", "/v1/envelopes", body)
+        assert (status, said) == (202, b'{"held":1}')
+    assert ask(relay, "GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers"),
+    [
+        (400, b"", {}),
+        (400, b"DNS1", {}),
+        (400, Envelope("ab" * 32, 1, bytes(16), 1, b"\1").pack(), {}),
+        (413, b"".join(each.pack() for each in sealed(2)), {}),
+        (413, b"", {"Content-Length": str(MIB)}),  # refused before it comes
+        (415, sealed(1)[0].pack(), {"Content-Type": "application/vnd.deniable.envelopes"}),
+        (415, b"{}", {"Content-Type": "application/json"}),
+    ],
+    ids=["empty", "short", "plain", "two", "long", "type", "json"],
+)
+def test_what_is_not_one_sealed_envelope_is_refused(
+    relay: Server, status: int, body: bytes, headers: dict[str, str]
+) -> None:
+    got, said, told = ask(relay, "POST", "/v1/envelopes", body, **headers)
+    problem = json.loads(said)
+    assert (got, problem["status"]) == (status, status)
+    assert told["content-type"] == "application/problem+json"
+
+
+def test_there_is_nothing_else_to_ask(relay: Server) -> None:
+    assert ask(relay, "GET", "/v1/surveys")[0] == 404
+    assert ask(relay, "GET", "/v1/envelopes")[0] == 405
+
+
+def test_a_full_relay_says_when_to_come_again(tmp_path: Path) -> None:
+    """A flood ends at the quota, and nothing that was acknowledged gives way to it."""
+    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
+        wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
+        # Each is another, or it would be the same once more
+        bodies = [each.pack()[:-8] + bytes([n]) * 8 for n, each in enumerate(wide)]
+        answers = [ask(server, "POST", "/v1/envelopes", body) for body in bodies]
+        assert Counter(status for status, _, _ in answers) == {202: 3, 503: 2}
+        assert answers[-1][2]["retry-after"] == "600"
+        assert ask(server, "POST", "/v1/envelopes", sealed(1)[0].pack())[0] == 202
+
+
+@dataclass
+class Arriving:
+    """A request that arrives in parts, and may never end."""
+
+    parts: Sequence[bytes]
+    stuck: bool = False
+    status: int = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            yield part
+        if self.stuck:
+            await asyncio.sleep(60)
+
+    def response_bytes(self, status: int, headers: Any, body: bytes) -> None:
+        self.status = status
+
+
+def played_to(front: Front, *requests: Arriving) -> list[int]:
+    headers = {"content-type": SEALED_TYPE}
+    scope = cast(Any, SimpleNamespace(method="POST", path="/v1/envelopes", headers=headers))
+
+    async def play() -> None:
+        await asyncio.gather(*(front(scope, each) for each in requests))
+
+    asyncio.run(play())
+    return [each.status for each in requests]
+
+
+def test_a_body_that_does_not_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "SECONDS", 0.05)
+    held = Holding(tmp_path / "held", MIB)
+    endless = Arriving([sealed(1)[0].pack()[:40]], stuck=True)
+    chunks = Arriving([bytes(MIB // 4)] * 5)
+    assert played_to(Front(held), endless, chunks) == [408, 413]
+    assert held.gathered == 0
+
+
+def test_what_comes_together_is_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, groups = Holding(tmp_path / "held", MIB), list[int]()
+    keep = held.keep
+
+    def slow(envelopes: Sequence[SealedEnvelope]) -> None:
+        groups.append(len(envelopes))
+        time.sleep(0.05)
+        keep(envelopes)
+
+    monkeypatch.setattr(held, "keep", slow)
+    requests = [Arriving([each.pack()]) for each in sealed(30)]
+    assert played_to(Front(held), *requests) == [202] * 30
+    assert sum(groups) == 30
+    assert len(groups) <= 2
+
+
+def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Holding(tmp_path / "held", MIB)
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    requests = [Arriving([each.pack()]) for each in sealed(3)]
+    assert played_to(Front(held), *requests) == [503] * 3
+    monkeypatch.undo()
+    assert (held.gathered, list((tmp_path / "held/gathering").iterdir())) == (0, [])
+
+
+# The command
+
+
+def test_a_relay_is_started_with_a_server_and_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DENIABLE_TOKEN", raising=False)
+    base = ["relay", "--data", tmp_path / "held"]
+    assert run(*base, "--to", "https://stats.example.org").returncode == 2
+    said = run(*base, "--to", "http://stats.example.org", "--token", "x")
+    assert (said.returncode, "--to is an https address" in said.stderr) == (2, True)
+    said = run(*base, "--to", "https://stats.example.org", "--token", "x", "--batch", "0")
+    assert (said.returncode, "--batch" in said.stderr) == (2, True)
+
+
+def test_a_folder_is_one_relay_s(relay: Server, tmp_path: Path) -> None:
+    folder = tmp_path
+    with relaying(folder, "http://127.0.0.1:9"):
+        said = run("relay", "--to", "http://127.0.0.1:9", "--token", "x", "--data", folder / "held")
+        assert (said.returncode, "another server serves" in said.stderr) == (3, True)

@@ -1,0 +1,219 @@
+"""A relay killed in mid-batch: what it has acknowledged is counted once, by a real server.
+
+Devices send sealed reports to the relay and repeat each until it is acknowledged; a tenth is sent
+once more after that. Meanwhile the relay is killed, again and again, while batches gather and while
+they leave. At the end the server's tally must be exactly that of the reports. The same check must
+find planted bugs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.server.http.auth import new_token
+from deniable.server.store import create_store, open_store
+from deniable.shared.sealing import SEALED_TYPE, seal
+from deniable.shared.survey.sealing_key import create_sealing_key, sealing_hex
+from tests.eventually import PATIENCE, eventually
+from tests.server.relays import start_relay
+from tests.server.surveys import PUBLIC, envelope, expected_cells, published, survey
+from tests.server.test_kills import this_round
+from tests.server.world import Server, serving, start
+from tests.survey_texts import choice
+
+PLANTED = Path(__file__).with_name("planted_relay.py")
+DEVICES = 8
+BATCH = 40
+SECOND = 1 / 3600  # of hours
+
+
+@dataclass
+class Trial:
+    folder: Path
+    reports: int
+    kills: int
+    bug: str | None = None
+    acknowledged: int = 0
+    retries: int = 0
+    sent_again: int = 0
+    gathering: int = 0  # kills that found a batch gathering,
+    leaving: int = 0  # and one leaving
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> list[int]:
+        """The tally at the end: the reports, then the cells."""
+        key = self.folder / "sealing.pem"
+        public, today = sealing_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
+        with create_store(self.folder / "data") as store:
+            self.asked = published(
+                store,
+                survey(
+                    choice(40, "k-randomized-response"),
+                    opens=today,
+                    closes=today + timedelta(days=40),
+                    sealed_to=public,
+                ),
+            )
+            self.token = new_token()
+            now = datetime.now(UTC)
+            store.add_token(self.token, "app", now, now + timedelta(days=1))
+        self.public = public
+        with (
+            serving(self.folder / "data", more=["--sealing-key", str(key)]) as self.server,
+            self.relayed(),
+            ThreadPoolExecutor(DEVICES) as pool,
+        ):
+            done = [pool.submit(self.device, number) for number in range(DEVICES)]
+            self.kill_often()
+            for each in done:
+                each.result(PATIENCE)
+            eventually(self.is_empty, "the relay's end")
+        with open_store(self.folder / "data") as store:
+            tallies = store.tallies(self.asked.sequence)
+            return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else [0]
+
+    def truth(self) -> list[int]:
+        return [self.reports, *expected_cells(self.asked.survey, range(self.reports))]
+
+    # The relay
+
+    @contextmanager
+    def relayed(self) -> Iterator[None]:
+        self.relay = self.start(0)
+        self.port = self.relay.port
+        try:
+            yield
+        finally:
+            self.relay.kill_group()
+
+    def start(self, port: int) -> Server:
+        command = [sys.executable, str(PLANTED), self.bug, "relay"] if self.bug else None
+        return start_relay(
+            self.folder,
+            self.server.url,
+            token=self.token,
+            port=port,
+            batch=BATCH,
+            hours=SECOND,
+            command=command,
+        )
+
+    def kill_often(self) -> None:
+        chance = random.Random(20261119)
+        for number in range(self.kills):
+            goal = self.reports * (number + chance.random()) / (self.kills + 1)
+            eventually(partial(self.has_acknowledged, goal), "progress")
+            self.relay.kill_group()
+            self.gathering += bool(self.files("gathering"))
+            self.leaving += bool(self.files("leaving"))
+            self.relay = self.start(self.port)
+
+    def has_acknowledged(self, goal: float) -> bool:
+        return self.acknowledged >= goal
+
+    def files(self, name: str) -> list[Path]:
+        where = self.folder / "held" / name
+        return list(where.iterdir()) if where.exists() else []
+
+    def is_empty(self) -> bool:
+        time.sleep(0.1)
+        return not (self.files("gathering") or self.files("leaving"))
+
+    # The devices
+
+    def device(self, number: int) -> None:
+        chance = random.Random(number)
+        for report in range(number, self.reports, DEVICES):
+            made = envelope(self.asked, report, round_number=this_round(self.asked))
+            sent = seal(made, self.public).pack()
+            while not self.send(sent):
+                self.retries += 1
+                time.sleep(0.02)
+            with self.lock:
+                self.acknowledged += 1
+            if chance.random() < 0.1:
+                self.sent_again += self.send(sent)
+
+    def send(self, sent: bytes) -> bool:
+        """Whether it was acknowledged."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("POST", "/v1/envelopes", sent, {"Content-Type": SEALED_TYPE})
+            answer = connection.getresponse()
+            answer.read()
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+        assert answer.status in (202, 503), answer.status
+        return answer.status == 202
+
+
+def test_three_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, reports=800, kills=3)
+    assert trial.run() == trial.truth()
+    assert trial.retries > 0, "the kills hit nothing"
+    assert trial.sent_again > 0
+
+
+@pytest.mark.long
+def test_twenty_kills_in_mid_batch_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, reports=8_000, kills=20)
+    assert trial.run() == trial.truth()
+    print(
+        f"\n{trial.reports} reports, {trial.kills} kills of the relay: {trial.gathering} while a "
+        f"batch gathered, {trial.leaving} while one left; {trial.retries} retries, "
+        f"{trial.sent_again} sent again; lost 0, double 0"
+    )
+    assert trial.gathering > 0
+    assert trial.leaving > 0, "no kill hit a batch on its way"
+
+
+def test_acknowledging_before_the_disk_has_it_would_be_noticed(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, reports=200, kills=1, bug="acknowledges-first")
+    assert trial.run()[0] < trial.reports
+
+
+def test_a_real_client_s_report_comes_through_a_relay(tmp_path: Path) -> None:
+    """By its own list of surveys from the server, and its sealed report by the relay alone."""
+    key, data = tmp_path / "sealing.pem", tmp_path / "data"
+    public, today = sealing_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
+    asked = survey(choice(3), opens=today, closes=today, round="day", sealed_to=public)
+    with create_store(data) as store:
+        row = published(store, asked)
+        token, now = new_token(), datetime.now(UTC)
+        store.add_token(token, "app", now, now + timedelta(days=1))
+    server = start(data, more=["--sealing-key", str(key)])
+    relay = start_relay(tmp_path, server.url, token=token, batch=1)
+    try:
+        with Client(
+            server.url,
+            policy=Policy(keys=[PUBLIC], questions={"browser": "choice"}),
+            state=tmp_path / "state",
+            send_within=0.0,
+            relay=relay.url,
+        ) as client:
+            client.consent(True)
+            assert client.answer("app-health", browser="option 1").status == "queued"
+            assert client.flush(PATIENCE) == 0
+            said = client.sent()
+        assert [each.delivery for each in said.entries] == ["relayed"]  # type: ignore[union-attr]
+        with open_store(data) as store:
+            eventually(lambda: [each.reports for each in store.tallies(row.sequence)] == [1])
+    finally:
+        relay.kill_group()
+        server.kill_group()

@@ -1,0 +1,77 @@
+"""What a relay adds, in the results: stated where it can be true, and nowhere else."""
+
+from __future__ import annotations
+
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.results import Results
+from deniable.server.results.shuffled import sentences, shuffled
+from tests.server.surveys import BIT, EACH_KIND, survey
+from tests.server.world import World, world
+from tests.shared.test_sealing import PUBLIC
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Any:  # Any: a generator
+    with world(tmp_path / "data") as made:
+        yield made
+
+
+def test_a_batch_and_a_round_are_told_apart() -> None:
+    """The server sees batches come: to it, a report is among those of its batch alone."""
+    batch, whole = shuffled(survey(sealed_to=PUBLIC), 54_321)
+    assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
+    assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
+    assert batch.delta == whole.delta == "0.000001"
+
+
+def test_a_small_round_is_one_batch() -> None:
+    (batch,) = shuffled(survey(sealed_to=PUBLIC), 300)
+    assert (batch.people, float(batch.epsilon) > 0.149) == (300, True)
+
+
+def test_of_many_questions_a_report_gives_away_their_sum() -> None:
+    """ε 0.5 + 2 + 1 of one report, and no question by itself."""
+    few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
+    assert 0.397 < few < 1.853
+
+
+@pytest.mark.parametrize(
+    ("changes", "reports"),
+    [({}, 5_000), ({"sealed_to": PUBLIC}, 1), ({"sealed_to": PUBLIC}, 0),
+     ({"sealed_to": PUBLIC, "repeat": "latched", "repeat_rounds": 3}, 5_000)],
+    ids=["not sealed", "one", "none", "latched"],
+)  # fmt: skip
+def test_where_it_would_not_be_true_nothing_is_stated(
+    changes: dict[str, Any], reports: int
+) -> None:
+    assert shuffled(survey(**changes), reports) == ()
+
+
+def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
+    from deniable.server.cli.results import lines
+    from deniable.server.store import Upload
+    from tests.server.surveys import envelope
+
+    asked = here.publish(survey(BIT, sealed_to=PUBLIC))
+    sent = [envelope(asked, number) for number in range(50)]
+    uploads = [Upload(asked, e.round, e.id, e.count, e.payload, None) for e in sent]
+    here.writer.submit(uploads).result()
+    bearer = here.bearer("analyst")
+    text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
+    results = msgspec.json.decode(text, type=Results)
+    (stated,) = next(each.shuffled or () for each in results.rounds if each.reports)
+    assert (stated.people, stated.among) == (50, "batch")
+    (sentence,) = sentences((stated,), "1")
+    assert "If the relay is honest and 50 people are" in sentence
+    assert sentence in " ".join(" ".join(lines(results)).split())
+    browser = here.app.test_client()
+    browser.set_cookie(COOKIE, here.session(here.token("analyst")))
+    page = browser.get(f"/surveys/{asked.id}").get_data(as_text=True)
+    assert sentence in unescape(page)

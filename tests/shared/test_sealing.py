@@ -1,0 +1,145 @@
+"""Sealed envelopes: opened by one key, whole or not at all, and all of one size."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
+from deniable.shared.errors import InvalidEnvelope, InvalidSurvey, WrongUse
+from deniable.shared.sealing import SIZES, SealedEnvelope, parse_sealed, seal, unseal
+from deniable.shared.survey.document import Symbols, parse_document, parse_toml, render_document
+from deniable.shared.survey.sealing_key import (
+    create_sealing_key,
+    load_sealing_key,
+    mark_of,
+    sealing_hex,
+)
+from deniable.shared.survey.signing import create_key, verify
+from tests import survey_texts as texts
+
+FOLDER = Path(__file__).parent.parent / "vectors"
+VECTORS = json.loads((FOLDER / "envelopes_sealed.json").read_text())
+SURVEY = json.loads((FOLDER / "survey_sealed.json").read_text())
+KEY = X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTORS["private_key"]))
+PUBLIC = sealing_hex(KEY)
+ENVELOPE = Envelope("ab" * 32, 683, bytes(range(16)), 1, b"\1\2\0")
+
+
+def title(vector: dict[str, Any]) -> str:
+    return str(vector["name"])
+
+
+def body(vector: dict[str, Any]) -> bytes:
+    return bytes.fromhex(vector["sealed"])
+
+
+@pytest.mark.parametrize("vector", VECTORS["good"], ids=title)
+def test_a_sealed_envelope_is_opened_to_what_the_vectors_say(vector: dict[str, Any]) -> None:
+    (sealed,) = parse_sealed(body(vector))
+    assert sealed.mark.hex() == mark_of(VECTORS["public_key"]).hex() == VECTORS["mark"]
+    assert unseal(sealed, KEY).pack().hex() == vector["opened"]
+    assert sealed.pack() == body(vector)
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad_body"], ids=title)
+def test_a_bad_body_is_refused_whole_and_unopened(vector: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEnvelope) as caught:
+        parse_sealed(body(vector))
+    assert caught.value.code == "bad-body"
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [each for each in VECTORS["bad_payload"] if each["name"] != "of another key"],
+    ids=title,
+)
+def test_what_cannot_be_opened_is_refused_by_itself(vector: dict[str, Any]) -> None:
+    (sealed,) = parse_sealed(body(vector))
+    with pytest.raises(InvalidEnvelope) as caught:
+        unseal(sealed, KEY)
+    assert caught.value.code == "bad-payload"
+
+
+def test_the_key_of_the_vectors_is_in_its_document_and_comes_back() -> None:
+    document = SURVEY["document"].encode()
+    verify(document, SURVEY["signature"], SURVEY["key"], [SURVEY["key"]])
+    assert parse_document(document).sealed_to == VECTORS["public_key"] == PUBLIC
+    assert render_document(parse_toml(SURVEY["toml"])) == document
+
+
+@pytest.mark.parametrize("vector", SURVEY["bad"], ids=title)
+def test_a_key_that_nothing_can_be_sealed_to_is_refused(vector: dict[str, Any]) -> None:
+    table = json.loads(SURVEY["document"])
+    table["survey"]["sealed_to"] = vector["sealed_to"]
+    with pytest.raises(InvalidSurvey, match="sealed_to"):
+        parse_document(json.dumps(table).encode())
+
+
+def test_the_same_envelope_is_never_sealed_to_the_same_bytes() -> None:
+    assert seal(ENVELOPE, PUBLIC) != seal(ENVELOPE, PUBLIC)
+    assert unseal(seal(ENVELOPE, PUBLIC), KEY) == ENVELOPE
+
+
+@pytest.mark.parametrize("ask", [None, 1])
+def test_every_report_of_a_survey_is_of_one_size(ask: int | None) -> None:
+    """Also where each install is asked one of questions of very different sizes."""
+    wide = texts.bit() + texts.choice(4_000, "unary", name="many")
+    asked = parse_toml(texts.survey_text(wide, ask=ask))
+    most = 2**4_000 - 1
+    some: list[Symbols] = [(0, None), (1, None), (None, most)] if ask else [(0, 0), (1, most)]
+    reports = [encode_report(asked, each) for each in some]
+    made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, each), PUBLIC).pack() for each in reports]
+    assert len({len(each) for each in made}) == 1
+    parse_sealed(made[0])  # a size that there is: a survey with another has it, too
+
+
+def test_a_survey_s_longest_report_fits() -> None:
+    most = 100 * 8_192 // 8
+    envelope = Envelope("ab" * 32, 1, bytes(16), 1, bytes(most))
+    assert unseal(seal(envelope, PUBLIC), KEY) == envelope
+    assert len(envelope.pack()) <= SIZES[-1]
+
+
+def test_no_changed_byte_is_opened() -> None:
+    """Of the encapsulated key, the text and the tag; but for one bit of the key, which X25519 does
+    not read, and HPKE binds all the same."""
+    sealed = seal(ENVELOPE, PUBLIC)
+    for place in range(len(sealed.sealed)):
+        changed = bytearray(sealed.sealed)
+        changed[place] ^= 128
+        with pytest.raises(InvalidEnvelope):
+            unseal(SealedEnvelope(sealed.mark, bytes(changed)), KEY)
+
+
+def test_every_truncation_is_refused() -> None:
+    packed = seal(ENVELOPE, PUBLIC).pack()
+    for length in range(len(packed)):
+        with pytest.raises(InvalidEnvelope):
+            parse_sealed(packed[:length])
+
+
+def test_sealed_and_plain_are_not_taken_for_each_other() -> None:
+    with pytest.raises(InvalidEnvelope):
+        parse_sealed(ENVELOPE.pack())
+    with pytest.raises(InvalidEnvelope):
+        parse_envelopes(seal(ENVELOPE, PUBLIC).pack())
+
+
+def test_a_sealing_key_is_made_once_and_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "sealing.pem"
+    made = create_sealing_key(str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sealing_hex(load_sealing_key(str(file))) == sealing_hex(made)
+    with pytest.raises(WrongUse, match="never overwritten"):
+        create_sealing_key(str(file))
+
+
+def test_a_signing_key_is_no_sealing_key(tmp_path: Path) -> None:
+    create_key(str(tmp_path / "signing.pem"))
+    with pytest.raises(WrongUse, match="not X25519"):
+        load_sealing_key(str(tmp_path / "signing.pem"))
+    with pytest.raises(WrongUse, match="keys new --sealing"):
+        load_sealing_key(str(tmp_path / "none.pem"))
