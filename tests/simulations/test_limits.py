@@ -34,6 +34,7 @@ FEW: dict[str, dict[str, Any]] = {
                   "repetitions": 20},
     "select": {"epsilon": [0.5, 4], "options": [2, 16], "people": 2000, "repetitions": 200},
     "median": {"epsilon": [1, 20], "people": [1e3, 1e5], "repetitions": 100, "quantile": 0.3},
+    "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},
     "attack": {"epsilon": 1, "people": 10, "repetitions": 2},
     "compose": {"epsilon": [0.1], "rounds": [1, 10]},
     "repeat": {"epsilon": [1, 20], "rounds": [1, 4]},

@@ -21,6 +21,7 @@ SUMMARIES = {
     "select": "which of many is the most: votes, and conditions as in model selection",
     "median": "a median: local search against the exponential mechanism",
     "survey": "your own survey and population: intervals, people needed, attacks",
+    "shuffle": "what a shuffler would buy, between devices and a trusted server",
     "attack": "what attackers learn of one person, from counts and from reports",
     "compose": "many rounds: ε in all, by every way of counting it",
     "repeat": "many rounds: what fresh, latched and two-stage noise give away",
