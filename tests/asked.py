@@ -4,27 +4,31 @@ import json
 import math
 from datetime import date
 from fractions import Fraction
+from typing import Any
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from tests.survey_texts import bit, choice, number, survey_text
+from tests.survey_texts import bit, choice, number, survey_text, vector
 
 OPTIONS = [chr(97 + n) for n in range(11)]  # two bytes of a set, five bits of padding, subsets of 3
-ANSWERS: dict[str, list[object]] = {  # the first is held by most people
+ANSWERS: dict[str, list[Any]] = {  # the first is held by most people
     "bit": [True, False],
     "number": [-0.9, 2.25, 3, 0.1],
     "choice": ["c", "a", "d", "b"],
+    "vector": [[0.6, -0.3, 0, 0.2], [0, 0, 1, 0], [-0.1, 0.5, 3, 4]],
 }
 
 
 def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
-    """At sizes where nothing degenerates: eleven options, five steps."""
+    """At sizes where nothing degenerates: eleven options, five steps, four coordinates."""
     named = mechanisms()[mechanism]
     if named.kind == "bit":
         return bit(name, epsilon)
     if named.kind == "choice":
         return choice(OPTIONS, mechanism, name=name, epsilon=epsilon)
+    if named.kind == "vector":
+        return vector(len(ANSWERS["vector"][0]), mechanism, name=name, epsilon=epsilon)
     if named.given:
         example = named(Epsilon(epsilon), named.proved_sizes[0])
         asked = number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=example.size)

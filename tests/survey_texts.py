@@ -60,6 +60,12 @@ def choice(
     return question(name, "choice", epsilon, options=named, mechanism=mechanism, other=other)
 
 
+def vector(
+    dimension: int, mechanism: str | None = None, *, name: str = "gradient", epsilon: str = "1"
+) -> str:
+    return question(name, "vector", epsilon, dimension=dimension, mechanism=mechanism)
+
+
 def _table(head: str, keys: dict[str, object]) -> str:
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
     return "\n".join([head, *lines, "", ""])

@@ -32,10 +32,13 @@ SHORT = (
     "settling",
     "sealed",
     "surveys",
+    "rounds",
     "population",
     "tables",
+    "statements",
+    "vectors",
 )
-LONG = ("coverage", "mutate", "ask_one")
+LONG = ("coverage", "mutate", "ask_one", "archive")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

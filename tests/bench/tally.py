@@ -8,10 +8,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from deniable.server.estimation.shares import shares
+from deniable.server.estimation.supports import supports
 from deniable.server.intake.tally import tally
-from deniable.shared.envelope import Envelope, parse_envelopes
+from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import KRandomizedResponse
+from deniable.shared.privacy.mechanisms import (
+    KRandomizedResponse,
+    ProjectiveGeometry,
+    SubsetSelection,
+    Unary,
+)
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.survey.document import Survey, parse_toml
 from tests.bench.measure import Measurement, compare, seconds
 from tests.survey_texts import bit, choice, number, survey_text
@@ -33,15 +41,44 @@ def measurements() -> Iterator[Measurement]:
             symbols,
             limit,
         )
-    yield estimates_of(65_536)
+    one = Epsilon("1")
+    for design, most in (
+        (KRandomizedResponse(one, 1_024), 50),
+        (ProjectiveGeometry(one, 1_024), 50),
+        (Unary(one, 1_024), 100),
+        (SubsetSelection(one, 1_024), 100),
+        (KRandomizedResponse(one, 65_536), 300),
+        (ProjectiveGeometry(one, 65_536), 300),
+    ):
+        yield counting_of(design, most)
+    for design in (KRandomizedResponse(one, 65_536), ProjectiveGeometry(one, 65_536)):
+        yield estimates_of(design)
 
 
-def estimates_of(options: int) -> Measurement:
+def counting_of(design: SupportDesign, most: float) -> Measurement:
+    """Of a million reports of one question, as many at once as an envelope holds; a thousand of
+    them drawn by devices, again and again."""
+    toml = survey_text(choice(design.options, design.name, epsilon=str(design.epsilon)))
+    survey = parse_toml(toml)
+    drawn = [encode_report(survey, [design.randomize(7, kernel_draw)]) for _ in range(1_000)]
+    payload = b"".join(drawn) * 50
+
+    def million() -> None:
+        for _ in range(20):
+            tally(survey, payload, 50_000)
+
+    rounds = [seconds(million) for _ in range(5)]
+    name = f"count 1,000,000 reports of one of {design.options:,} options, {design.label}"
+    spread = max(rounds) / min(rounds) - 1
+    return Measurement(name, min(rounds) * 1e3, None, "ms", most, spread)
+
+
+def estimates_of(design: SupportDesign) -> Measurement:
     """Of a choice with as many options as there can be, whose counts are nearly all different."""
-    design = KRandomizedResponse(Epsilon("1"), options)
-    counts = np.random.default_rng(1).multinomial(10**12, np.full(options, 1 / options))
-    best = min(seconds(lambda: shares(counts, 10**12, design)) for _ in range(5))
-    return Measurement(f"the estimates of {options:,} options", best * 1e3, None, "ms", 50)
+    counts = np.random.default_rng(1).multinomial(10**12, np.full(design.cells, 1 / design.cells))
+    rounds = [seconds(lambda: shares(supports(design, counts), 10**12, design)) for _ in range(5)]
+    name = f"the estimates of {design.options:,} options, {design.label}"
+    return Measurement(name, min(rounds) * 1e3, None, "ms", 50)
 
 
 def of(name: str, toml: str, symbols: int, limit: float) -> Measurement:

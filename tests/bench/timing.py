@@ -29,7 +29,7 @@ from scipy.stats import rankdata
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace, mechanisms
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 from tests.bench.measure import Measurement
 from tests.shared.test_same_operations import EarlyReturn, asking
 
@@ -71,11 +71,13 @@ class Timed:
 
 def measurements() -> Iterator[Measurement]:
     for name, question in questions():
-        yield from (
-            of_number(name, question)
-            if isinstance(question, Number)
-            else of_options(name, question)
-        )
+        match question:
+            case Number():
+                yield from of_number(name, question)
+            case Vector():
+                yield from of_vector(name, question)
+            case _:
+                yield from of_options(name, question)
     early = Choice("asked", EarlyReturn(EPSILON, 16), texts(16))
     yield twin("an early return for the truth", lies(calls(early, listed(early), pause=False)))
     old = OldPlacing("asked", LocalLaplace(EPSILON, 64), LOW, HIGH)
@@ -94,6 +96,8 @@ def questions() -> Iterator[tuple[str, Question]]:
                     question: Question = Bit("asked", made)
                 case "number":
                     question = Number("asked", made, LOW, HIGH)
+                case "vector":
+                    question = Vector("asked", made)
                 case _:
                     question = Choice("asked", made, texts(size))
             yield f"time of a report by {name}, {size}", question
@@ -122,6 +126,22 @@ def of_number(name: str, question: Number) -> Iterator[Measurement]:
     first, *others = UNFIT
     worst = max(others, key=lambda other: abs(between(seen, first, other)))
     yield bounded(f"{name}, with what does not fit, most: {worst}", between(seen, first, worst))
+
+
+def of_vector(name: str, question: Vector) -> Iterator[Measurement]:
+    size = question.mechanism.dimension
+    forms = {
+        "dense": [0.1 + n / size**2 for n in range(size)],
+        "one coordinate": [0.5] + [0.0] * (size - 1),
+        "no length": [0.0] * size,
+        "too long": [1e6] * size,
+        "too few coordinates": [0.5] * (size - 1),
+        "not-a-number": [math.nan] * size,
+    }
+    seen = calls(question, of_forms(forms))
+    first, *others = forms
+    worst = max(others, key=lambda other: abs(between(seen, first, other)))
+    yield bounded(f"{name}, with its form, most: {worst}", between(seen, first, worst))
 
 
 def bounded(name: str, figure: float) -> Measurement:
@@ -170,7 +190,8 @@ def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) 
             )
             took = perf_counter_ns() - begin
             assert symbol is not None, "each question is asked"
-            timed.append(Timed(answer, sort, took, symbol, lied(question, answer, symbol)))
+            private = symbol >> question.mechanism.encoding.public_bits
+            timed.append(Timed(answer, sort, took, private, lied(question, answer, symbol)))
     finally:
         gc.enable()
     return timed
@@ -178,6 +199,8 @@ def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) 
 
 def lied(question: Question, answer: object, symbol: int) -> bool:
     """Whether the report speaks for something else than the answer."""
+    if isinstance(question, Vector):
+        return False  # it speaks for a direction, more or less
     place: Any = question.place(answer)
     if isinstance(question, Number):
         at = question.mechanism.answer_at(question.mechanism.steps)

@@ -1,4 +1,5 @@
-"""How many bytes the disk writes for a report: each one changes a page of its own in the end."""
+"""How many bytes the disk writes for a report, since each changes a page of its own in the end; and
+how many of it stay."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from deniable.server.intake.commit import commit
-from deniable.server.store import PublishedSurvey, SqliteStore, Upload
+from deniable.server.store import FILE, PublishedSurvey, SqliteStore, Upload
 from tests.bench.measure import Measurement
 from tests.server.surveys import DECEMBER, published, survey
 
@@ -27,6 +28,8 @@ def measurements() -> Iterator[Measurement]:
         for _ in range(GROUPS):
             write(store, asked, GROUP)
         each = (written() - before) / (GROUPS * GROUP)
+        (total,) = store.report_totals().values()
+        kept = (store.data / FILE).stat().st_size / total
     yield Measurement(
         f"written for a report among {BEFORE:,}, in groups of {GROUP}",
         ours=each,
@@ -35,6 +38,7 @@ def measurements() -> Iterator[Measurement]:
         limit=11_000,
         note="a page of 4,096 in the log and once more in its place",
     )
+    yield Measurement("kept of a report of one byte", kept, None, "bytes", 60)
 
 
 def write(store: SqliteStore, asked: PublishedSurvey, reports: int) -> None:

@@ -40,6 +40,7 @@ const OPERATIONS = {
   flush: async () => ({ waiting: await client.flush(PATIENT) }),
   forget: async () => ({ done: await client.forget() }),
   randomize(vector) {
+    if (!(vector.mechanism in MECHANISMS)) return { unsupported: vector.mechanism };
     const drawn = unhex(vector.draw), made = mechanism(vector);
     const answer = typeof vector.answer === "number" ? vector.answer : vector.answer.split("/").map(BigInt);
     const payload = made.randomize(answer, (count) => {

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, cast
 
 from deniable.client import Client, Policy
 from deniable.client.net import fetching, uploader
@@ -16,7 +16,7 @@ from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import TABLES, mechanisms
+from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import parse_document
 from tests.asked import position
 from tests.eventually import PATIENCE
@@ -71,7 +71,7 @@ class Adapter:
             assert bits == 8 * len(random)
             return int.from_bytes(random, "little")
 
-        given = answer if isinstance(answer, int) else position(answer, made)
+        given = made.answer_at(answer) if isinstance(answer, int) else position(answer, made)
         symbol = made.randomize(given, drawn)
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 
@@ -90,10 +90,10 @@ class Adapter:
 
 
 def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] = ()) -> Mechanism:
+    named: Any = mechanisms()[mechanism]  # Any: what is given has `read`
     if integers:
-        (table,) = (each for each in TABLES if each.name == mechanism)
-        return table.read(Epsilon(epsilon), size, [int(text) for text in integers])
-    return mechanisms()[mechanism](Epsilon(epsilon), size)
+        return cast("Mechanism", named.read(Epsilon(epsilon), size, list(map(int, integers))))
+    return cast("Mechanism", named(Epsilon(epsilon), size))
 
 
 def serve(adapter: Adapter) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.eventually import PATIENCE
-from tests.server.world import DENIABLE, Server
+from tests.server.world import DENIABLE, Server, begun
 
 
 def start_relay(
@@ -26,19 +23,7 @@ def start_relay(
     """It holds in a folder of its own inside of this one."""
     where = ["--to", to, "--token", token, "--data", str(folder / "held"), "--port", str(port)]
     when = ["--batch", str(batch), "--hours", str(hours), "--json"]
-    process = subprocess.Popen(
-        [*(command or [*DENIABLE, "relay"]), *where, *when, *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        _, errors = process.communicate(timeout=PATIENCE)
-        raise AssertionError(f"the relay did not start: {errors}")
-    return Server(process, json.loads(line)["url"], None)
+    return begun([*(command or [*DENIABLE, "relay"]), *where, *when, *more])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Number, Question
+from deniable.shared.survey.questions import Number, Question, Vector
 from tests.server.surveys import until_spring
 from tests.server.world import World
 
@@ -35,6 +35,7 @@ def draw_cells(
 ) -> npt.NDArray[np.int64]:
     """Counts as reports would give them: multinomials for each answer, or binomials for unary."""
     mechanism = question.mechanism
+    assert not isinstance(question, Vector), "its cells are no counts"
     if isinstance(question, Number):
         rows = [np.array(row) / ONE for row in question.mechanism.rows]
     elif mechanism.name == "unary":

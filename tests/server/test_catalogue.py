@@ -32,7 +32,7 @@ class Watched(SqliteStore):
     asked: Counter[str]
 
     def __getattribute__(self, name: str) -> object:
-        if name in ("surveys", "surveys_mark", "closed_surveys", "tallies", "report_totals"):
+        if name in ("surveys", "surveys_mark", "survey_states", "tallies", "report_totals"):
             self.asked[name] += 1
         return super().__getattribute__(name)
 

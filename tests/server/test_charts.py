@@ -23,8 +23,9 @@ def row(
 ) -> Figures:
     found = figures(
         Row(
-            label=label, estimate=estimate, low=low, high=high, standard_error=0.1, reports=100,
-            consistent=estimate, note=None,
+            label=label, estimate=estimate, low=low, high=high, low_these=low, high_these=high,
+            low_all=low, high_all=high, standard_error=0.1, reports=100, consistent=estimate,
+            note=None,
         ),
         statistic,
     )  # fmt: skip

@@ -130,6 +130,9 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         ),
         ("/v1/surveys", "get"): statuses_of(here, get(listed), None),
         ("/v1/surveys/{id}", "get"): statuses_of(here, get(one), None, http.get(none)),
+        ("/v1/register", "get"): statuses_of(
+            here, get("/v1/register"), None, http.get("/v1/register?after=x")
+        ),
         ("/v1/surveys/{id}/results", "get"): results("results"),
         ("/v1/surveys/{id}/results.csv", "get"): results("results.csv"),
         ("/v1/surveys/{id}/counters", "get"): statuses_of(

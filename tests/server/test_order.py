@@ -19,6 +19,7 @@ import pytest
 
 from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up, migrate
+from deniable.server.store.records import Kept
 from deniable.server.store.sqlite import bucket, envelopes
 from deniable.server.surveys.catalogue import Catalogue
 from tests.server.surveys import DECEMBER, published, survey
@@ -269,7 +270,7 @@ def test_what_is_stored_depends_on_what_came_and_not_on_how(tmp_path: Path, seed
 def test_a_bucket_gives_back_what_it_was_given() -> None:
     chance = random.Random(4)
     kept = sorted(
-        bucket.Kept(chance.randbytes(16), count, chance.randbytes(size))
+        Kept(chance.randbytes(16), count, chance.randbytes(size))
         for count, size in [(1, 0), (1, 1), (65_536, 65_536), (2, 900), (1, 3)]
     )
     assert bucket.unpack(bucket.pack(kept)) == kept

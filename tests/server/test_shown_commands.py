@@ -134,14 +134,14 @@ def test_the_backups_that_are_described(tmp_path: Path) -> None:
     not (shutil.which("curl") and shutil.which("jq")), reason="the text uses curl and jq"
 )
 def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
-    """A folder made there is copied before the first start; later surveys are sent over HTTP."""
+    """The server learns the public key; surveys are sent over HTTP."""
     first, later = blocks("DEPLOYING.md", "Tokens and keys")
     shell("deniable keys new key.pem", tmp_path)
     shell(
-        "deniable survey new first.toml && sed s/app-health/next/ first.toml > next.toml", tmp_path
+        "deniable survey new draft.toml && sed s/app-health/next/ draft.toml > next.toml", tmp_path
     )
-    shell(first, tmp_path)
-    shutil.copytree(tmp_path / "data", tmp_path / "server")
+    public = shell("deniable keys show key.pem", tmp_path).strip()
+    shell(first.replace("PUBLIC", public).replace("/var/lib/deniable", "server"), tmp_path)
     assert not list((tmp_path / "server").glob("*.pem"))
     with serving(tmp_path / "server") as server:
         text = later.replace("https://stats.example.org", server.url).replace("NAME", "next")

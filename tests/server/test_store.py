@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.store import FILE, SqliteStore, Upload, back_up, migrate, restore
+from deniable.server.store import FILE, SqliteStore, Upload, back_up, first_fault, migrate, restore
 from deniable.server.store.sql.tables import metadata
 from deniable.server.store.sqlite import migration
 from deniable.server.store.sqlite.schema import VERSION
@@ -217,13 +217,14 @@ def test_damaged_envelopes_take_nothing_more(here: World) -> None:
 # Migration
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """Written by the first server: a survey, two reports in one round, their counters, a token."""
+@pytest.fixture(params=["1", "2"])
+def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Written by an earlier server: a survey, two reports in one round, their counters, a token;
+    by the second one another survey, which is closed."""
     folder = tmp_path / "old"
     folder.mkdir()
     with closing(sqlite3.connect(folder / FILE)) as connection:
-        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
+        connection.executescript((GOLDEN / f"data-{request.param}.sql").read_text("utf-8"))
     return folder
 
 
@@ -241,13 +242,17 @@ def test_a_migrated_folder_says_the_same(old: Path) -> None:
     assert migrate(old)
     assert not migrate(old)
     with SqliteStore.open(old) as store:
-        (asked,) = Catalogue(store).surveys()
+        asked, *closed = Catalogue(store).surveys()
         (tally,) = store.tallies(asked.sequence)
         assert (asked.name, asked.state, tally.round, tally.reports) == (
             "app-health", "open", DECEMBER, 2
         )  # fmt: skip
         assert tally.cells.tolist() == expected_cells(asked.survey, [1, 2])
         assert store.counters(asked.sequence) == {"accepted": 2}
+        register = [("published", each.id) for each in (asked, *closed)]
+        register += [("closed", each.id) for each in closed]
+        assert [(entry.event, entry.survey) for entry in store.register()] == register
+        assert first_fault(store.register()) is None
         assert [token.role for token in store.tokens()] == ["analyst"]
         assert store.report_totals() == {asked.sequence: 2}
         assert store.unsealed_rounds() == {asked.sequence: [DECEMBER]}
@@ -264,7 +269,7 @@ def test_a_migration_that_fails_changes_nothing(old: Path, monkeypatch: pytest.M
 
     with closing(sqlite3.connect(old / FILE)) as connection:
         before = [*connection.iterdump()]
-    monkeypatch.setattr(migration, "tally_row", fails)
+    monkeypatch.setattr(migration, "say_version", fails)
     with pytest.raises(StoreUnusable):
         migrate(old)
     with closing(sqlite3.connect(old / FILE)) as connection:

@@ -111,7 +111,7 @@ def test_surveys_are_kept_in_order_and_the_mark_says_what_is_new(store: Store) -
     assert [row.id for row in store.surveys()] == [each.id for each in asked]
     assert [row.id for row in store.surveys(asked[0].sequence)] == [asked[1].id]
     store.close_survey(asked[1].sequence)
-    assert store.closed_surveys() == {asked[1].sequence}
+    assert store.survey_states() == {each.sequence: each == asked[1] for each in asked}
     marks.append(store.surveys_mark())
     assert len(set(marks)) == 3
 
@@ -128,12 +128,13 @@ def test_tokens_have_a_role_until_they_end(store: Store) -> None:
 
 def test_counters_and_the_day_are_kept(store: Store) -> None:
     assert store.latest_day() is None
+    asked = published(store, survey())
     for day in (date(2026, 12, 15), date(2026, 12, 16)):
         store.keep_day(day)
         assert store.latest_day() == day
     for _ in range(2):
-        store.add_counters({(1, "late"): 2, (NO_SURVEY, "unknown-survey"): 1})
-    assert store.counters(1) == {"late": 4}
+        store.add_counters({(asked.sequence, "late"): 2, (NO_SURVEY, "unknown-survey"): 1})
+    assert store.counters(asked.sequence) == {"late": 4}
     assert store.counters(NO_SURVEY) == {"unknown-survey": 2}
 
 

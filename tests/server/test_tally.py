@@ -11,7 +11,7 @@ import pytest
 
 from deniable.server.intake import tally as tallies
 from deniable.server.intake.commit import commit
-from deniable.server.intake.tally import FEW, ROWS, check, tally
+from deniable.server.intake.tally import BLOCKS, FEW, ROWS, _set_bits, _weights, check, tally
 from deniable.server.store import SqliteStore, Upload
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -35,6 +35,7 @@ SURVEYS = {
     "more options": survey(choice(FEW + 1, "k-randomized-response")),
     "one full byte": survey(choice(256, "k-randomized-response")),
     "two bytes": survey(choice(257, "k-randomized-response")),
+    "three bytes": survey(choice(65_536, "projective-geometry")),
     "unary, full bytes": survey(choice(16, "unary")),
     "unary, padded": survey(choice(17, "unary")),
     "two of them": survey(BIT + NUMBER),
@@ -95,6 +96,22 @@ def test_an_encoding_without_a_counter_is_counted_by_its_own_word(
             tally(asked, payload(asked, 20) + bad + payload(asked, 1)[len(bad) :], 21)
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1, 300])
+@pytest.mark.parametrize("width", [1, 5, 16])
+def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
+    """Random bits, and bits that all rows set, around the number of rows that go together; cut out
+    of a wider payload, as one question of several is."""
+    rows = np.random.default_rng(width).integers(
+        0, 256, (2 * BLOCKS * ROWS + more, width + 3), dtype=np.uint8
+    )
+    rows[:, 1] |= 0x81
+    part = rows[:, 1 : width + 1]
+    expected = np.unpackbits(part, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
+    assert _set_bits(part).tolist() == expected.tolist()
+    by_row = np.unpackbits(part, axis=1).sum(axis=1)
+    assert (_weights(part) == by_row).all()
+
+
 def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
     asked = SURVEYS["all at once"]
     good, size, chance = payload(asked, 600), asked.report_size, random.Random(1)
@@ -105,6 +122,18 @@ def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
         bad = good[:place] + bytes([good[place] | 0x80]) + good[place + 1 :]
         with pytest.raises(InvalidEnvelope, match="languages"):
             tally(asked, bad, 600)
+
+
+def test_a_symbol_of_three_bytes_that_no_device_reports_is_found_among_many() -> None:
+    asked = survey(choice(65_536, "projective-geometry"))
+    limit = asked.questions[0].mechanism.symbols
+    assert 2**16 < limit < 2**24 - 1
+    last = (limit - 1).to_bytes(3, "little")
+    assert tally(asked, last * 3, 3)[-1] == 3
+    for number in (limit, limit + 1, 2**24 - 1):
+        wrong = last + number.to_bytes(3, "little") + last
+        with pytest.raises(InvalidEnvelope, match="symbol out of range"):
+            tally(asked, wrong, 3)
 
 
 def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -> None:

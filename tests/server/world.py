@@ -169,8 +169,13 @@ def start(
 ) -> Server:
     where = ["--data", str(place)] if isinstance(place, Path) else ["--store", place.url]
     base = [*(command or [*DENIABLE, "serve"]), *where, "--port", str(port), "--json"]
+    return begun([*base, *more])
+
+
+def begun(command: Sequence[str]) -> Server:
+    """Once it says that it is ready."""
     process = subprocess.Popen(
-        [*base, *more],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -180,9 +185,9 @@ def start(
     line = process.stdout.readline()
     if not line:
         _, errors = process.communicate(timeout=PATIENCE)
-        raise AssertionError(f"the server did not start: {errors}")
+        raise AssertionError(f"it did not start: {errors}")
     ready = json.loads(line)
-    return Server(process, ready["url"], ready["token"])
+    return Server(process, ready["url"], ready.get("token"))
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from deniable.shared.privacy.shapes import Shape
 
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
-MOST_SYMBOLS = 256
+MOST_SYMBOLS, MOST_ANSWERS = 256, 64
+SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, where it has some
 
 
 def small_mechanisms() -> Iterator[Shape]:
@@ -20,7 +21,7 @@ def small_mechanisms() -> Iterator[Shape]:
             for size in mechanism.proved_sizes if mechanism.given else SIZES:
                 if size in mechanism.sizes:
                     made = mechanism(Epsilon(text), size)
-                    if made.symbols <= MOST_SYMBOLS:
+                    if given_a_seed(made) <= MOST_SYMBOLS and made.answers <= MOST_ANSWERS:
                         yield made
 
 
@@ -28,10 +29,20 @@ def named(mechanism: Mechanism) -> str:
     return f"{mechanism.name}-{mechanism.size}-{mechanism.epsilon}"
 
 
+def given_a_seed(mechanism: Mechanism) -> int:
+    """How many symbols there are, to a number, once their public bits are drawn."""
+    return mechanism.symbols >> mechanism.encoding.public_bits
+
+
+def seeds(mechanism: Mechanism) -> tuple[int, ...]:
+    """Some values of a symbol's public bits; one where it has none."""
+    return SEEDS if mechanism.encoding.public_bits else SEEDS[:1]
+
+
 @cache
-def exact_rows(mechanism: Mechanism) -> list[list[Fraction]]:
+def exact_rows(mechanism: Mechanism, seed: int = 0) -> list[list[Fraction]]:
     """P[symbol | answer] for every answer and symbol, from what the mechanism says of each."""
-    symbols = list(mechanism.encoding.symbols())
+    symbols = [symbol | seed for symbol in mechanism.encoding.symbols()]
     return [
         [mechanism.weight(symbol, answer) for symbol in symbols]
         for answer in range(mechanism.answers)

@@ -50,15 +50,19 @@ def test_errors_are_one_line_and_an_exit_code(
     assert capsys.readouterr().err == says
 
 
+@pytest.mark.parametrize(
+    ("missing", "extra"),
+    [("flask", "server"), ("pyarrow", "archive"), ("distributed", "cluster")],
+)
 def test_a_missing_library_is_answered_with_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: str, extra: str
 ) -> None:
-    verb = verb_that_raises(ModuleNotFoundError("No module named 'flask'", name="flask"))
+    verb = verb_that_raises(ModuleNotFoundError(f"No module named {missing!r}", name=missing))
     verb.run.__module__ = "deniable.server.cli.verbs"
     monkeypatch.setattr(command, "find_verbs", lambda: {"try": verb})
     assert command.main(["try"]) == 2
-    assert "flask" in (message := capsys.readouterr().err)
-    assert "pip install 'deniable[server]'" in message
+    assert missing in (message := capsys.readouterr().err)
+    assert f"pip install 'deniable[{extra}]'" in message
 
 
 def test_every_part_brings_its_verbs() -> None:

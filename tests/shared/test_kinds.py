@@ -1,19 +1,29 @@
 """Each kind of question in people's words: what may be answered, and what a report says."""
 
+import math
+import random
+from array import array
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import (
+    KClosest,
     KRandomizedResponse,
     LocalLaplace,
     RandomizedResponse,
     SplitSign,
     Unary,
 )
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 
 ONE = Epsilon("1")
 BIT = Bit("crashed", RandomizedResponse(ONE))
+VECTOR = Vector("gradient", KClosest(ONE, 3))
+VECTOR_ASKED = "3 numbers, a vector of length at most 1"
 ONE_OF = Choice("browser", KRandomizedResponse(ONE, 3), ("firefox", "chrome", "lynx"), "lynx")
 SET_OF = Choice("plugins", Unary(ONE, 3), ("none", "a", "b"))
 NUMBER = Number("degrees", LocalLaplace(ONE, 8), -40, 60)
@@ -51,6 +61,7 @@ def test_a_report_says_how_far_it_can_be_believed(question: Question, says: str)
     [
         (BIT, "yes or no", True, ("yes",), 1, (0, 1), (0, 1)),
         (SET_OF, "one of 3 options", "none", ("none", "a", "b"), 0, (0, 1), (0, 0.1)),
+        (VECTOR, VECTOR_ASKED, [0.5, 0.0, 0.0], ("0", "1", "2"), 0, (-1, 1), (0, 0)),
         (NUMBER, "a number from -40 to 60", -40, ("mean",), 0, (-40, 60), (-40, 60)),
     ],
 )
@@ -70,6 +81,64 @@ def test_a_question_says_what_is_asked_and_what_is_estimated(
     assert question.place(example) is not None
 
 
+def sequences(*values: float) -> list[Any]:
+    """The same vector in every form that is read."""
+    return [list(values), values, np.array(values), array("d", values), list(np.array(values))]
+
+
+@pytest.mark.parametrize("forms", [sequences(0.0, 0.3, -0.4), [[0, 0.3, Decimal("-0.4")]]])
+def test_a_vector_is_its_direction_and_its_length(forms: list[Any]) -> None:
+    for form in forms:
+        direction, length = VECTOR.place(form) or ([], 0)
+        assert direction == [0, 2576980378, -3435973837]  # 0.6 and -0.8 of 2^32
+        assert length == pytest.approx(2**63, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("answer", "direction", "length"),
+    [
+        ([3, 4, 0], (0.6, 0.8, 0), 1),
+        ([1e200, -1e200, 0], (0.5**0.5, -(0.5**0.5), 0), 1),
+        ([0, 10**400, 1], (0, 1, 0), 1),
+        ([math.inf, 0, 0], (1, 0, 0), 1),
+        ([1e-200, 0, 1e-200], (0.5**0.5, 0, 0.5**0.5), 0),
+        ([0, 0, 0], (1, 0, 0), 0),
+    ],
+)
+def test_a_vector_is_at_most_of_length_one(
+    answer: list[float], direction: tuple[float, ...], length: int
+) -> None:
+    placed = VECTOR.place(answer)
+    assert placed is not None
+    assert placed[0] == pytest.approx([2**32 * each for each in direction], abs=1)
+    assert placed[1] == length * 2**64
+
+
+NO_VECTORS: list[object] = [
+    *([1, 2], [1, 2, 3, 4], [1, 2, math.nan], [1, 2, "3"], [1, None, 3], [1j, 0, 0], [[0, 0, 0]]),
+    *(np.zeros((3, 3)), "123", b"123", {}, 7, None),
+]
+
+
+@pytest.mark.parametrize("answer", NO_VECTORS, ids=repr)
+def test_what_is_no_vector_of_so_many_numbers_goes_along_an_axis(answer: object) -> None:
+    """Drawn, at the same size, with a mean of zero; and only the app is told."""
+    symbol, fits = VECTOR.report(answer, random.Random(1).getrandbits)
+    assert not fits
+    assert VECTOR.mechanism.encoding.is_symbol(symbol)
+    went = [VECTOR.mechanism.answer_at(n) for n in range(VECTOR.mechanism.answers)]
+    assert {length for _, length in went} == {2**64}
+    assert np.abs(np.sum([direction for direction, _ in went], axis=0)).max() == 0
+    assert len({tuple(direction) for direction, _ in went}) == 6
+
+
+def test_a_vector_s_example_is_an_answer_as_it_is_shown() -> None:
+    assert eval(VECTOR.shown_example) == VECTOR.example
+    assert VECTOR.place(VECTOR.example) is not None
+    assert VECTOR.describe(17 << 64 | 5).startswith("direction 17 of 64")
+    assert "each of the" in VECTOR.mechanism.explain(0)
+
+
 @pytest.mark.parametrize(
     ("question", "text", "answer"),
     [
@@ -77,6 +146,7 @@ def test_a_question_says_what_is_asked_and_what_is_estimated(
         *((BIT, text, False) for text in ("0", "false", "False", "no", "NO")),
         (ONE_OF, "Chrome ", "Chrome "),
         (NUMBER, "-3.5", -3.5),
+        (VECTOR, "1 0 -2.5", [1.0, 0.0, -2.5]),
     ],
 )
 def test_a_text_stands_for_an_answer(question: Question, text: str, answer: object) -> None:
@@ -84,7 +154,9 @@ def test_a_text_stands_for_an_answer(question: Question, text: str, answer: obje
     assert (read, type(read)) == (answer, type(answer))
 
 
-@pytest.mark.parametrize(("question", "text"), [(BIT, "maybe"), (BIT, ""), (NUMBER, "warm")])
+@pytest.mark.parametrize(
+    ("question", "text"), [(BIT, "maybe"), (BIT, ""), (NUMBER, "warm"), (VECTOR, "1, 2")]
+)
 def test_a_text_that_stands_for_none_is_refused(question: Question, text: str) -> None:
     with pytest.raises(ValueError, match=r"neither|could not"):
         question.answer_of(text)

@@ -43,17 +43,19 @@ EDGES = [  # a line, the last that is taken in its place, the first that is refu
     ("grid = 64", "grid = 255", "grid = 256", "1 to 255 steps, got 256"),
 ]
 
-TO_100 = (2, 3, 5, 16, 100)
+TO_4096 = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096)
 SIZES = {  # the least and the largest that each mechanism takes, and those at which it is proved
     "randomized-response": (2, 2, (2,)),
-    "k-randomized-response": (2, 65_536, (*TO_100, 1_024, 8_192, 65_536)),
-    "subset-selection": (2, 8_192, (*TO_100, 1_024, 8_192)),
-    "unary": (2, 8_192, (*TO_100, 1_024, 8_192)),
+    "k-randomized-response": (2, 65_536, (*TO_4096, 8_192, 20_000, 65_536)),
+    "subset-selection": (2, 8_192, (*TO_4096, 8_192)),
+    "unary": (2, 8_192, (*TO_4096, 8_192)),
+    "projective-geometry": (2, 65_536, (*TO_4096, 8_192, 20_000, 65_536)),
     "one-bit-mean": (1, 1, (1,)),
     "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
     "ternary": (2, 2, (2,)),
     "split-sign": (2, 2, (2,)),
     "optimal-table": (2, 32, (4,)),  # its examples: a survey's own is proved when it is read
+    "k-closest": (2, 1_024, (2, 3, 11, 100, 1_000, 1_024)),
 }
 EPSILONS = ["0.01", "0.05", "0.1", "0.3", "0.5", "0.7", "1", "1.386"]
 EPSILONS += ["2", "3", "4", "5", "8", "12", "16", "20"]

@@ -13,10 +13,11 @@ import pytest
 from deniable.shared.privacy.certify import certify, grid
 from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, Mechanism
+from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
+    ProjectiveGeometry,
     RandomizedResponse,
     SplitSign,
     SubsetSelection,
@@ -32,12 +33,16 @@ from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE, exp_interval
 from tests.plausible import assert_implausible, assert_plausible
-from tests.shared.contract import exact_rows, named, small_mechanisms
+from tests.shared.contract import exact_rows, named, seeds, small_mechanisms
 
 ALL = list(small_mechanisms())
 every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
+COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
+Counting = NumberTable | SupportDesign
+every_one_that_counts = pytest.mark.parametrize("mechanism", COUNTED, ids=named)
 
 
 def exp_below(epsilon: Epsilon) -> Fraction:
@@ -49,6 +54,15 @@ def exp_below(epsilon: Epsilon) -> Fraction:
 
 def worst_column(rows: list[list[Fraction]]) -> Fraction:
     return max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
+
+
+def supporting(design: SupportDesign, option: int, row: list[Fraction]) -> Fraction:
+    """The exact probability that a report under this row supports the option."""
+    speaks = [
+        any(option in design.supported_by(cell) for cell in design.cells_of(symbol))
+        for symbol in design.encoding.symbols()
+    ]
+    return sum((p for p, does in zip(row, speaks, strict=True) if does), Fraction(0))
 
 
 def mean_value(table: NumberTable, row: tuple[int, ...]) -> Fraction:
@@ -65,8 +79,9 @@ def test_every_mechanism_of_the_table_is_in_the_contract() -> None:
 
 @every_mechanism
 def test_privacy_loss_never_exceeds_epsilon(mechanism: Shape) -> None:
-    """Exact, no sampling: the worst ratio of any column is at most e^ε."""
-    assert worst_column(exact_rows(mechanism)) <= exp_below(mechanism.epsilon)
+    """Exact, no sampling: the worst ratio of any column is at most e^ε, whatever is public."""
+    for seed in seeds(mechanism):
+        assert worst_column(exact_rows(mechanism, seed)) <= exp_below(mechanism.epsilon)
     assert mechanism.is_private()
 
 
@@ -87,12 +102,12 @@ def test_little_of_epsilon_is_lost(mechanism: Shape) -> None:
 @every_mechanism
 def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Shape) -> None:
     assert mechanism.is_whole()
-    for row in exact_rows(mechanism):
+    for row in (row for seed in seeds(mechanism) for row in exact_rows(mechanism, seed)):
         assert sum(row) == 1
         assert min(row) > 0
 
 
-@every_mechanism
+@every_one_that_counts
 def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     """By enumeration, to the nearest unit; and cells hang together as the mechanism says."""
     symbols = list(mechanism.encoding.symbols())
@@ -106,7 +121,7 @@ def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
 
 
-@every_mechanism
+@every_one_that_counts
 def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
     """P[both cells] is the product, for every pair; and somewhere it is not where they are said to
     be dependent."""
@@ -126,10 +141,19 @@ def test_cells_said_to_be_independent_are(mechanism: Shape) -> None:
 
 
 @every_mechanism
-def test_numbers_are_unbiased_by_enumeration(mechanism: Shape) -> None:
-    """The values' mean is the answer to 2^-40 of a step. A design is unbiased by its rates."""
+def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
+    """The values' mean is the answer to 2^-40 of a step. A design is unbiased where every option is
+    supported with `keep` when true and with `lie` when any other is: to the nearest unit.
+    Vectors are another matter (tests/shared/test_k_closest.py)."""
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
+        near = Fraction(1, 2) + Fraction(1, 2**30)
+        for answer, exact in enumerate(exact_rows(mechanism)):
+            for option in {0, 1, answer, mechanism.options - 1}:
+                stated = mechanism.keep if option == answer else mechanism.lie
+                assert abs(supporting(mechanism, option, exact) * ONE - stated) <= near
+        return
+    if not isinstance(mechanism, NumberTable):
         return
     for answer, row in enumerate(mechanism.rows):
         assert abs(mean_value(mechanism, row) - answer) <= Fraction(1, 2**40)
@@ -145,6 +169,16 @@ def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Sha
             said = range(first, last + 1)
             assert {column[answer] for answer in said} == {max(column)}
             assert all(w < max(column) for a, w in enumerate(column) if a not in said)
+
+
+@every_mechanism
+def test_what_adds_amounts_to_all_cells_says_so(mechanism: Shape) -> None:
+    """And whatever counts, adds one to each cell that it counts in."""
+    for symbol in mechanism.encoding.symbols():
+        amounts = list(mechanism.encoding.amounts(symbol))
+        assert [cell for cell, _ in amounts] == list(mechanism.cells_of(symbol))
+        assert all(amount == 1 for _, amount in amounts) or mechanism.joint == SUMS
+    assert (mechanism.joint == SUMS) == isinstance(mechanism, VectorDesign)
 
 
 @every_mechanism
@@ -267,11 +301,12 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """k-ary response while options are few, subsets beyond; the total over the options decides.
-    Where subsets have one option both are the same, and k-ary response has the shorter report."""
+    """k-ary response while options are few, subsets beyond, and geometries where subsets end; the
+    total over the options decides. Where subsets have one option both are the same, and k-ary
+    response has the shorter report."""
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
-    few, many = "k-randomized-response", "subset-selection"
-    assert names == [few, few, few, many, many, few]
+    few, many, most = "k-randomized-response", "subset-selection", "projective-geometry"
+    assert names == [few, few, few, many, many, most]
     for k in range(2, 40):
         chosen = support_design("choice", Epsilon("1"), k).predicted_error(1)
         named_errors = [
@@ -311,8 +346,8 @@ def test_worst_variances_are_those_computed_elsewhere(
     assert 4 * chosen.worst_variance(1) == pytest.approx(best, rel=5e-5)
 
 
-@every_mechanism
-def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
+@every_one_that_counts
+def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
     """By enumeration: of the estimated share of option 0, or of the mean, from one report."""
     for answer, row in enumerate(exact_rows(mechanism)):
         if isinstance(mechanism, NumberTable):
@@ -322,15 +357,15 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Shape) -> None:
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
         else:
-            rate = mechanism.rate(0, answer) / ONE
+            rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
             stated = mechanism.variance(1, float(answer == 0))
         assert stated == pytest.approx(spread, rel=1e-6)
 
 
-@every_mechanism
+@every_one_that_counts
 def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
-    mechanism: Shape,
+    mechanism: Counting,
 ) -> None:
     """For designs whatever the shares, here all on one option; for tables by a fine search."""
     foretold = 7 * mechanism.predicted_error(7) ** 2
@@ -536,6 +571,30 @@ def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
     lie_too_many = KRandomizedResponse(Epsilon("1"), 5)
     lie_too_many.lie += 1
     assert not certify(lie_too_many).holds
+
+
+def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() -> None:
+    """Up to a unit for each entry beside it: then it is refused, and not certified."""
+    table = LocalLaplace(Epsilon("0.000000001"), 255)
+    with mpmath.workprec(200):
+        r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
+        inside = int(mpmath.nint((1 - r) / (1 + r) * ONE))
+    short = [inside - table.rows[i][i] for i in range(1, 255)]
+    assert 100 < min(short) <= max(short) <= 255
+    assert table.is_whole()
+    assert not table.is_private()
+    assert not certify(table).holds
+    assert all(LocalLaplace(Epsilon("0.0000001"), m).is_private() for m in (64, 128, 255))
+
+
+@pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
+def test_a_block_that_is_not_of_its_size_is_not_whole(planted: list[int]) -> None:
+    """One of 13 symbols too few, one twice, one beyond the circle, one before it."""
+    design = ProjectiveGeometry(Epsilon("1"), 11)
+    assert design.is_whole()
+    design.__dict__["difference_set"] = planted
+    assert design.is_private()
+    assert not certify(design).holds
 
 
 def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:

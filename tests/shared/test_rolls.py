@@ -12,11 +12,13 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import (
     TABLES,
     KRandomizedResponse,
+    ProjectiveGeometry,
     RandomizedResponse,
     SubsetSelection,
     Unary,
 )
 from deniable.shared.privacy.mechanisms.subset_selection import FINE
+from deniable.shared.privacy.shapes.cyclic import DIE
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
@@ -100,3 +102,29 @@ def test_a_number_goes_up_by_exactly_its_share_of_the_coin_s_rolls(table: Number
     for coin, point in ((0, 1), (ONE // 4 - 1, 1), (ONE // 4, 0), (ONE - 1, 0)):
         expected = reported(table, table.answer_at(point), roll)
         assert reported(table, table.answer_at(1) // 4, coin << 64 | roll) == expected
+
+
+def test_a_geometry_s_symbol_is_blind_by_exactly_the_blind_rolls() -> None:
+    """By the same die: any of the 13 symbols, or any of the four that speak for the answer."""
+    design = ProjectiveGeometry(ONE_EPSILON, 11)
+    symbols, speaking, _ = design.geometry.sizes
+    for die in (0, DIE // 3, DIE - 1):
+        blind = die * symbols // DIE
+        own = (design.difference_set[die * speaking // DIE] - 7) % symbols
+        assert blind != own
+        for roll, symbol in (
+            (0, blind),
+            (design.blind - 1, blind),
+            (design.blind, own),
+            (ONE - 1, own),
+        ):
+            assert reported(design, 7, die << 64 | roll) == symbol
+
+
+def test_each_symbol_of_an_answer_has_its_share_of_the_faces() -> None:
+    design = ProjectiveGeometry(ONE_EPSILON, 11)
+    for number, place in enumerate(design.difference_set):
+        first = -(-number * DIE // design.speaking)
+        beyond = -(-(number + 1) * DIE // design.speaking)
+        for die in (first, beyond - 1):
+            assert reported(design, 3, die << 64 | ONE - 1) == (place - 3) % design.modulus

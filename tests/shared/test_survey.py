@@ -278,6 +278,7 @@ def test_an_option_that_is_not_listed_is_taken_by_other() -> None:
 def test_numbers_and_bits_of_other_libraries_are_answers() -> None:
     crashed, minutes, *_ = parse_toml(TOML).questions
     assert [crashed.place(value) for value in (True, 0, np.bool_(True), np.int8(0))] == [1, 0, 1, 0]
+    assert isinstance(minutes, Number)
     whole = minutes.mechanism.answer_at(minutes.mechanism.size)
     assert {minutes.place(value) for value in HALVES} == {whole // 2}
     assert minutes.place(True) is None

@@ -15,6 +15,7 @@ KEYS = [
     *("people_for_error", "leverage", "limit_ratio", "direct_equivalent"),
     *("central_half_width_95", "alternatives"),
 ]
+VECTOR = {"name": "it", "kind": "vector", "epsilon": "1"}
 NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
 
 
@@ -51,6 +52,31 @@ def test_a_number_comes_near_the_least_variance_of_any_table(
     assert found["standard_error"] == pytest.approx(60 * math.sqrt(worst / 1_000), rel=0.005)
     others = [other["mechanism"] for other in found["alternatives"]]
     assert set(others) == set(mechanisms("number")) - {"optimal-table"}
+
+
+@pytest.mark.parametrize(("dimension", "limit"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
+def test_a_vector_comes_within_two_per_cent_of_the_least_error(
+    dimension: int, limit: float
+) -> None:
+    """The limits were computed elsewhere. A trusted server's noise on all coordinates together is
+    4 d (d + 1) / (n ε)^2, and each has a d-th of it."""
+    found = plan({**VECTOR, "dimension": dimension}, 10_000, None)
+    assert found["mechanism"] == "k-closest"
+    spread, ratio = found["n_variance"], found["limit_ratio"]
+    assert spread / ratio == pytest.approx(limit, rel=1e-4)
+    assert 1 < ratio < 1.02
+    assert found["standard_error"] == pytest.approx(math.sqrt((spread + 1) / dimension / 1e4))
+    assert found["direct_equivalent"] == round(1e4 / (spread + 1))
+    trusted = 1.96 * math.sqrt(4 * (dimension + 1)) / 1e4
+    assert found["central_half_width_95"] == pytest.approx(trusted, rel=1e-4)
+
+
+def test_the_command_plans_a_vector_and_asks_for_its_dimension() -> None:
+    found = planned("--kind vector --dimension 10 --epsilon 1 --people 10000")
+    assert found["payload_bytes"] == 9
+    done = deniable("plan", *["--kind", "vector", "--people", "100"])
+    assert done.returncode == 2
+    assert "--dimension" in done.stderr
 
 
 @pytest.mark.parametrize("options", [2, 3, 10, 64])

@@ -13,7 +13,7 @@ from typing import Any
 from deniable.server.surveys.optimal_table import optimal_table
 from deniable.shared.privacy.certify import EPSILONS
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
 from tests.given_table import BROKEN, honest, planted
@@ -106,7 +106,8 @@ def encoded(mechanism: Mechanism) -> dict[str, Any]:
     """The integers, some symbols in both encodings with the cells they count in, and what is
     none."""
     encoding, size = mechanism.encoding, mechanism.payload_size
-    symbols = list(encoding.symbols())
+    public = RANDOM.getrandbits(encoding.public_bits)
+    symbols = [symbol | public for symbol in encoding.symbols()]
     shown = [symbols[0], symbols[len(symbols) // 2], symbols[-1]]
     wrong = [n for n in range(min(encoding.limit, 4096)) if not encoding.is_symbol(n)][:2]
     wrong += [encoding.limit] if encoding.limit < 256**size else []
@@ -117,12 +118,19 @@ def encoded(mechanism: Mechanism) -> dict[str, Any]:
             {
                 "json": encoding.to_json(symbol),
                 "payload": payload(mechanism, symbol),
-                "cells": list(mechanism.cells_of(symbol)),
+                **counted(mechanism, symbol),
             }
             for symbol in dict.fromkeys(shown)
         ],
         "bad_payloads": [number.to_bytes(size, "little").hex() for number in wrong],
     }
+
+
+def counted(mechanism: Mechanism, symbol: int) -> dict[str, list[int]]:
+    """The cells that it counts in; or, where it adds to all of them, by how much."""
+    if mechanism.joint == SUMS:
+        return {"adds": [amount for _, amount in mechanism.encoding.amounts(symbol)]}
+    return {"cells": list(mechanism.cells_of(symbol))}
 
 
 def payload(mechanism: Mechanism, symbol: int) -> str:

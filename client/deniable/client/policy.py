@@ -15,7 +15,12 @@ from functools import cached_property
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
 
-KINDS = ("bit", "number", "choice")  # a test holds them to the table, which is dear to import
+KINDS = (
+    "bit",
+    "number",
+    "choice",
+    "vector",
+)  # a test holds them to the table, which is dear to import
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 

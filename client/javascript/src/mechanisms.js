@@ -1,6 +1,7 @@
 /** Every mechanism of PROTOCOL.md, section 3: its integers, and the draw that makes a report. */
 
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
+import { bestGeometry, differenceSet } from "./geometries.js";
 
 const MOST_SYMBOLS = 256; // one byte on the wire
 const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabilities are in units of 2^-64
@@ -24,6 +25,8 @@ const lieUnits = (e, symbols) =>
 /** @param {bigint | number} symbol @param {number} bytes */
 const payload = (symbol, bytes) =>
   Uint8Array.from({ length: bytes }, (_, n) => Number((BigInt(symbol) >> BigInt(8 * n)) & 255n));
+/** @param {number} symbols */
+const bytesFor = (symbols) => symbols <= 256 ? 1 : symbols <= 65_536 ? 2 : 3;
 /** @param {number} n */
 const itself = (n) => n;
 
@@ -49,7 +52,7 @@ function kRandomizedResponse(e, k) {
       const roll = u64(draw(8)), far = roll - keep;
       const other = Number((far < 0n ? -far : far) / lie); // computed for the truth, too
       const symbols = [other + Number(other >= Number(answer)), Number(answer)];
-      return payload(symbols[Number(roll < keep)], k > 256 ? 2 : 1);
+      return payload(symbols[Number(roll < keep)], bytesFor(k));
     },
   };
 }
@@ -104,6 +107,31 @@ function bestSubset(e, k) {
   /** @param {bigint} n @param {bigint} end */
   const spread = (n, end) => (n * end + ((k - n) << 192n)) ** 2n;
   return spread(next, high) * d * (k - d) < spread(d, low) * next * (k - next) ? next : d;
+}
+
+/** @param {bigint} e @param {number} k @returns {Mechanism} */
+function projectiveGeometry(e, k) {
+  const geometry = bestGeometry(exp(e, BILLION, 192n)[0], 1n << 192n, k);
+  const N = BigInt(geometry.symbols), r = BigInt(geometry.speaking);
+  const all = N * (SLACK + 1n), own = r * SLACK;
+  const [blind] = ceilUnits(e, BILLION, (E, on) => [
+    on.over(on.whole(all), on.plus(on.times(E, on.whole(own)), all - own)),
+  ]);
+  /** @type {number[] | undefined} */
+  let set;
+  return {
+    integers: [BigInt(geometry.q), N, blind],
+    answers: k,
+    answerAt: itself,
+    randomize(answer, draw) {
+      set ??= differenceSet(geometry);
+      const roll = draw(24), die = u64(roll, 8) | (u64(roll, 16) << 64n);
+      const place = set[Number((die * r) >> 128n)];
+      const speaking = (place + geometry.symbols - Number(answer)) % geometry.symbols;
+      const symbols = [speaking, Number((die * N) >> 128n)];
+      return payload(symbols[Number(u64(roll) < blind)], bytesFor(geometry.symbols));
+    },
+  };
 }
 
 /** Bit n of the payload is option n's. @param {boolean[]} bits */
@@ -227,6 +255,7 @@ export const MECHANISMS = {
   "k-randomized-response": { kind: "choice", sizes: [2, 65_536], make: kRandomizedResponse },
   "subset-selection": { kind: "choice", sizes: [2, 8_192], make: subsetSelection },
   "unary": { kind: "choice", sizes: [2, 8_192], make: unary },
+  "projective-geometry": { kind: "choice", sizes: [2, 65_536], make: projectiveGeometry },
   "one-bit-mean": { kind: "number", sizes: [1, 1], make: (e) => gathered(e, 1, [lieUnits(e, 2n)]) },
   "local-laplace": { kind: "number", sizes: [1, 255], make: localLaplace },
   "ternary": { kind: "number", sizes: [2, 2], make: ternary },

@@ -200,6 +200,11 @@ function parseJson(text) {
 
 /** @param {any} table */
 function parseQuestion(table) {
+  if (table?.kind === "vector") {
+    throw new Refused(
+      "the survey asks for a vector, which the client in Python answers and this one does not",
+    );
+  }
   const listed = MECHANISMS[table?.mechanism], { kind, low, high, options, other } = table ?? {};
   must(listed && Object.hasOwn(MECHANISMS, table.mechanism) && listed.kind === kind, "mechanism");
   const own = kind === "number"

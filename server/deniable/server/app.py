@@ -10,7 +10,7 @@ from flask import Flask, Response, request
 from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from deniable.server.http import envelopes, operations, results, surveys
+from deniable.server.http import envelopes, operations, register, results, surveys
 from deniable.server.http.app_tokens import AppTokens
 from deniable.server.http.context import EXTENSION, Parts
 from deniable.server.http.messages import HttpError, problem, problem_of
@@ -68,7 +68,7 @@ def create_app(
         limits,
         sealing or {},
     )
-    for part in (envelopes, surveys, operations, results, dashboard):
+    for part in (envelopes, surveys, register, operations, results, dashboard):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)

@@ -19,6 +19,7 @@ from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
+    ProjectiveGeometry,
     RandomizedResponse,
     SplitSign,
     SubsetSelection,
@@ -40,6 +41,8 @@ BIG = [
     SubsetSelection(ONE_EPSILON, 64),
     Unary(Epsilon("2"), 5),
     Unary(ONE_EPSILON, 300),
+    ProjectiveGeometry(ONE_EPSILON, 300),
+    ProjectiveGeometry(Epsilon("0.4"), 64),
     LocalLaplace(Epsilon("2"), 64),
     LocalLaplace(Epsilon("4"), 8),
     Ternary(Epsilon("2"), 2),
@@ -197,7 +200,7 @@ def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
     assert fit(mechanism, counts.astype(np.int64), REPORTS).forged == 0
 
 
-@pytest.mark.parametrize("mechanism", [SplitSign(ONE_EPSILON, 2), *BIG[6:9]], ids=named)
+@pytest.mark.parametrize("mechanism", [*(b for b in BIG if isinstance(b, NumberTable))], ids=named)
 def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTable) -> None:
     """And what is no mixture breaks one: each symbol by itself."""
     scores, bounds, log_rows = possible._scores(mechanism)

@@ -48,11 +48,16 @@ def run_backup(chosen: Namespace) -> int:
 def run_restore(chosen: Namespace) -> int:
     from deniable.server.store import restore
 
-    restore(chosen.file, folder(chosen.data, BY_PG_RESTORE))
+    reports = restore(chosen.file, folder(chosen.data, BY_PG_RESTORE))
     if chosen.json:
-        print(json.dumps({"data": str(chosen.data)}))
+        print(json.dumps({"data": str(chosen.data), "reports": reports}))
     else:
-        print(f"{chosen.data} is restored; start it: deniable serve --data {chosen.data}")
+        counted = "1 report" if reports == 1 else f"{reports:,} reports"
+        print(
+            f"{chosen.data} is restored, with {counted} counted. What was acknowledged after the "
+            "backup is lost: devices do not send it again.\n"
+            f"Start it: deniable serve --data {chosen.data}"
+        )
     return 0
 
 

@@ -83,6 +83,7 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
         surveys, unread = _surveys(data)
         yield from unread
         yield Finding("surveys", not unread, f"whole and signed: {len(surveys)}")
+        yield _register(data, surveys)
         yield from _rounds(data, surveys, repair)
     except StoreUnusable as error:
         yield Finding("file", False, str(error), RESTORE)
@@ -102,6 +103,18 @@ def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
                 says = f"{row.id[:12]} is not what was signed: {error}"
                 unread.append(Finding("survey", False, says, RESTORE))
     return surveys, unread
+
+
+def _register(data: Path, surveys: dict[int, PublishedSurvey]) -> Finding:
+    """Whether its chain fits together, and names every survey that is there."""
+    from deniable.server.store import first_fault, open_store
+
+    with open_store(data) as store:
+        entries = store.register()
+    missing = {each.id for each in surveys.values()} - {each.survey for each in entries}
+    fault = first_fault(entries) or ("it lacks a survey that is published" if missing else None)
+    cure = RESTORE if fault else ""
+    return Finding("register", fault is None, fault or f"whole: {len(entries)} entries", cure)
 
 
 def _read(row: SurveyRow) -> PublishedSurvey:

@@ -1,4 +1,4 @@
-"""`deniable survey`: write, check, publish, list, show and close surveys."""
+"""`deniable survey`: write, check, publish, list, show, close and delete surveys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable.server.cli import deleting
 from deniable.server.cli.place import add_place, folder, option
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import Refused, WrongUse
@@ -46,12 +47,14 @@ def arguments(parser: ArgumentParser) -> None:
         "show", help="say what a published survey asks, or print its document"
     )
     close = actions.add_parser("close", help="take no more reports of a survey, for good")
-    for action in (show, close):
+    gone = actions.add_parser("delete", help="delete a survey and all its data, for good")
+    gone.add_argument("--yes", action="store_true", help="without asking for its id")
+    for action in (show, close, gone):
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
     listed = actions.add_parser("list", help="list what is published")
-    for action in (publish, show, close, listed):
+    for action in (publish, show, close, gone, listed):
         add_place(action)
-    for action in (check, publish, show, close, listed):
+    for action in (check, publish, show, close, gone, listed):
         action.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -63,6 +66,7 @@ def run(chosen: Namespace) -> int:
         "list": _list,
         "show": _show,
         "close": _close,
+        "delete": deleting.run,
     }
     return actions[chosen.action](chosen)
 
@@ -243,7 +247,7 @@ def _today() -> date:
 
 SURVEY = Verb(
     "survey",
-    "write, check, publish, list, show and close surveys",
+    "write, check, publish, list, show, close and delete surveys",
     arguments,
     run,
     example="deniable survey publish app-health.toml --data ./data",

@@ -1,8 +1,10 @@
 """The verbs that the server brings to the `deniable` command."""
 
+from deniable.server.cli.archive import ARCHIVE, RECOUNT
 from deniable.server.cli.backup import BACKUP, RESTORE
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.keys import KEYS
+from deniable.server.cli.register import REGISTER
 from deniable.server.cli.relay import RELAY
 from deniable.server.cli.results import RESULTS
 from deniable.server.cli.serve import SERVE
@@ -10,4 +12,6 @@ from deniable.server.cli.survey import SURVEY
 from deniable.server.cli.token import TOKEN
 from deniable.shared.cli.verb import Verb
 
-VERBS: tuple[Verb, ...] = (SERVE, SURVEY, RESULTS, TOKEN, KEYS, RELAY, BACKUP, RESTORE, DOCTOR)
+VERBS: tuple[Verb, ...] = (
+    SERVE, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, RELAY, BACKUP, RESTORE, DOCTOR,
+)  # fmt: skip

@@ -11,10 +11,18 @@ since a uniform subset, weighted at one option, is strongly Rayleigh [2]. So Che
 holds with the rates' mean, which is at least `lie` and at most (keep + (s - 1) lie) / s. The s
 rarest and the s most frequent options are tested for every s, and all (k choose s) paid for.
 
+Where a report is one symbol of several that speak for an option, the scores of s options can be
+tied in any way, so options are tested one by one, and beside them the symbols: whether a report is
+one of s symbols is one bit, and at most r of these are more probable than the others.
+
 Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
 negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
 r is also orthogonal to what is orthogonal to all rows. And no symbol is more frequent than in the
 row where it is most. Each bound is Chernoff's with the worst row, so it holds however U is rounded.
+
+Vectors: a report is a direction of length one whose expectation has at most the length `gain`, so n
+of them add up to at most n gain + sqrt(n) (1 + s), but for a probability of exp(-s^2 / 2): their
+distance from their expectation is at most sqrt(n) in the mean, and each moves it by at most 2 [3].
 
 False alarms: all of a question's bounds together hold with probability 1 - p, and they do so at
 every number of reports n at once, since p is shared out as 1 / (n (n + 1)). So however often a
@@ -25,6 +33,7 @@ What is inside of the possible region is not noticed, however forged.
     American Statistical Association 58(301).
 [2] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
     the American Mathematical Society 22(2).
+[3] McDiarmid 1989, "On the method of bounded differences", Surveys in Combinatorics.
 """
 
 from __future__ import annotations
@@ -39,10 +48,14 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.estimation.supports import supports
+from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.cyclic import CyclicDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
@@ -64,10 +77,14 @@ class Fit:
 def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit:
     """Of one of a round's questions, from its tally."""
     match mechanism:
+        case CyclicDesign():
+            test = _of_symbols(mechanism, cells, reports)
         case SupportDesign():
             test = _of_design(mechanism, cells, reports)
         case NumberTable():
             test = _of_table(mechanism, cells.astype(np.float64), reports)
+        case VectorDesign():
+            test = _of_vectors(mechanism, cells, reports)
         case _:
             assert_never(mechanism)
     found = min(0.0, test(0))
@@ -100,6 +117,36 @@ def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:
     return log_p
 
 
+def _of_symbols(design: CyclicDesign, cells: Cells, reports: int) -> Test:
+    """Of the two tests the one that finds more; both are paid for."""
+    ascending = np.sort(cells).astype(np.float64)
+    size = np.arange(1, len(cells) + 1)
+    few, many = np.cumsum(ascending), np.cumsum(ascending[::-1])
+    blind, speaking = design.rates
+    silent = len(cells) - design.speaking
+    highest = blind * size + (speaking - blind) * np.minimum(size, design.speaking)
+    lowest = blind * size + (speaking - blind) * np.maximum(size - silent, 0)
+    paid = _log_choose(size) + math.log(4 * len(cells))
+    options = np.sort(supports(design, cells)).astype(np.float64)[[0, -1]]
+    keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
+    paid_for_one = math.log(4 * design.options)
+
+    def log_p(removed: int) -> float:
+        left = reports - removed
+        if left < 1:
+            return 0.0
+        trials = np.full(len(cells), left)
+        below = _surprise(few, trials, np.minimum(lowest, 1.0), -1)
+        above = _surprise(np.maximum(many - removed, 0), trials, np.minimum(highest, 1.0), 1)
+        rarest = _surprise(options[:1], trials[:1], lie, -1)
+        commonest = _surprise(np.maximum(options[1:] - removed, 0), trials[:1], keep, 1)
+        symbols = float((paid - np.maximum(below, above)).min())
+        single = paid_for_one - float(max(rarest[0], commonest[0]))
+        return min(symbols, single) + _looks(left)
+
+    return log_p
+
+
 def _of_table(table: NumberTable, cells: Array, reports: int) -> Test:
     scores, bounds, log_rows = _scores(table)
     if not reports:
@@ -118,6 +165,19 @@ def _of_table(table: NumberTable, cells: Array, reports: int) -> Test:
             return 0.0
         rest = total - removed * float(score.max())
         return math.log(len(scores)) + _looks(left) - _chernoff(rest, left, score, log_rows)
+
+    return log_p
+
+
+def _of_vectors(design: VectorDesign, cells: Cells, reports: int) -> Test:
+    length = float(np.linalg.norm(cells[: design.dimension] / UNIT))
+
+    def log_p(removed: int) -> float:
+        left = reports - removed
+        if left < 1:
+            return 0.0
+        outside = (length - removed - left * design.gain) / math.sqrt(left) - 1
+        return _looks(left) - max(0.0, outside) ** 2 / 2
 
     return log_p
 

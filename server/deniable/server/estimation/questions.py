@@ -8,13 +8,18 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import means
+from deniable.server.estimation import means, vectors
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
+from deniable.server.estimation.supports import supports
 from deniable.shared.survey.kinds import Statistic
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 
-METHODS: Mapping[Statistic, str] = {"share": share_estimates.METHOD, "mean": means.METHOD}
+METHODS: Mapping[Statistic, str] = {
+    "share": share_estimates.METHOD,
+    "mean": means.METHOD,
+    "coordinate": vectors.METHOD,
+}
 
 Cells = npt.NDArray[np.int64]
 
@@ -27,9 +32,25 @@ def estimates(
         case Number():
             return (means.mean(cells, question, confidence),)
         case Bit() | Choice():
-            return _shares(question, cells[question.first_label :], reports, confidence)
+            counts = supports(question.mechanism, cells)
+            return _shares(question, counts[question.first_label :], reports, confidence)
+        case Vector():
+            return _coordinates(question, cells, reports, confidence)
         case _:
             assert_never(question)
+
+
+def _coordinates(
+    question: Vector, cells: Cells, reports: int, confidence: float
+) -> tuple[Estimate, ...]:
+    found = vectors.coordinates(cells, reports, question.mechanism)
+    ends = found.within(vectors.deviations(reports, confidence, looks=False))
+    arrays = (found.estimate, *ends, found.standard_error, found.possible)
+    rows = zip(question.labels, *(each.tolist() for each in arrays), strict=True)
+    return tuple(
+        Estimate(label, raw, low, high, error, reports, confidence, near, vectors.METHOD)
+        for label, raw, low, high, error, near in rows
+    )
 
 
 def _shares(

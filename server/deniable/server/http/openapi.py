@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from deniable.server.http.envelopes import Receipt
 from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
+from deniable.server.http.register import Register
 from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
 from deniable.server.results import Results
+from deniable.server.results.window import MOST_ROUNDS
 from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import (
     CONTENT_TYPE,
@@ -28,7 +30,17 @@ from deniable.shared.sealing import SEALED_TYPE
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
 
-TYPES = (Counters, Problem, Receipt, Results, SignedSurvey, Status, SurveyEntry, SurveyList)
+TYPES = (
+    Counters,
+    Problem,
+    Receipt,
+    Register,
+    Results,
+    SignedSurvey,
+    Status,
+    SurveyEntry,
+    SurveyList,
+)
 PLACE = "#/components/schemas/"
 TEXT = {"type": "string"}
 COUNT = {"type": "integer", "minimum": 0}
@@ -63,6 +75,7 @@ DESCRIPTION = (
     "Reports come in, estimates with intervals go out. Reports are randomized on the device; this "
     "server never sees a true answer. Errors are problem documents (RFC 9457)."
 )
+ESTIMATES = f"Estimates with intervals, of the newest {MOST_ROUNDS} rounds that are asked for."
 BROKEN = (500, 503)  # an error of ours, a store that cannot be read or written now
 GUARDED = (401, 403)
 
@@ -83,7 +96,12 @@ def document() -> Json:
 
 def _paths() -> Json:
     one = [_parameter("id", "path", TEXT, "Its id, the first digits of it (6 or more), its name.")]
-    results = [*one, _parameter("round", "query", COUNT, "Only this round.")]
+    results = [
+        *one,
+        _parameter("round", "query", COUNT, "Only this round."),
+        _parameter("from", "query", COUNT, "Only this round and later ones."),
+        _parameter("until", "query", COUNT, "Only this round and earlier ones."),
+    ]
     asked = (*GUARDED, 404, *BROKEN)
     return {
         "/v1/surveys": {
@@ -94,13 +112,23 @@ def _paths() -> Json:
             "parameters": one,
             "get": _reading("One survey.", SurveyEntry, 404, *BROKEN),
         },
+        "/v1/register": {
+            "parameters": [_parameter("after", "query", COUNT, "Entries after this number.")],
+            "get": _reading("What became of every survey there ever was.", Register, 400, *BROKEN),
+        },
         "/v1/surveys/{id}/close": {
             "parameters": one,
             "post": _for("operator", "Close it: no more reports, for good.", SurveyEntry, *asked),
         },
         "/v1/surveys/{id}/results": {
             "parameters": results,
-            "get": _for("analyst", "Estimates with intervals.", Results, 400, *asked),
+            "get": _for(
+                "analyst",
+                ESTIMATES,
+                Results,
+                400,
+                *asked,
+            ),
         },
         "/v1/surveys/{id}/results.csv": {
             "parameters": results,

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, request
 from deniable.server.http.auth import require
 from deniable.server.http.context import asked_for, parts
 from deniable.server.http.messages import HttpError, answer
-from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.results import Results, csv_text, survey_results, window
 from deniable.shared.errors import Refused
 
 CSV = "text/csv"
@@ -31,20 +31,24 @@ def results_csv(identifier: str) -> Response:
 
 
 def _results(identifier: str) -> Results:
-    number, here = _round(), parts()
-    published = asked_for(identifier)
+    number, first, last = (_number(name) for name in ("round", "from", "until"))
+    here, published = parts(), asked_for(identifier)
+    now = here.clock.now()
+    shown = window(published.survey, now, first, last)
+    if number is not None:
+        shown = window(published.survey, now, number, number)
     try:
-        tallies = here.store.tallies(published.sequence)
-        return survey_results(published, tallies, here.clock.now(), number)
+        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
+        return survey_results(published, tallies, now, number, shown)
     except Refused as error:
         raise HttpError(404, str(error)) from None
 
 
-def _round() -> int | None:
-    """The one that is asked for, if one is."""
-    text = request.args.get("round")
+def _number(name: str) -> int | None:
+    """Of a round that is asked for, if one is."""
+    text = request.args.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_ROUND_DIGITS):
-        raise HttpError(400, "round must be a whole number, like ?round=683")
+        raise HttpError(400, f"{name} must be a whole number, like ?{name}=683")
     return int(text)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from deniable.server.intake.tally import tally
+from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.store import (
     Damaged,
@@ -82,7 +82,7 @@ def _verdict(before: KeptTally | None, recount: RoundTally | None) -> Verdict:
 
 def _recount(inspection: Inspection, published: PublishedSurvey, number: int) -> RoundTally | None:
     """None where the envelopes are not what was written."""
-    cells, reports = np.zeros(_cells(published), np.int64), 0
+    cells, reports = empty_cells(published.survey), 0
     try:
         for payload, count in _joined(inspection.journal(published.sequence, number)):
             cells += tally(published.survey, payload, count)
@@ -103,9 +103,3 @@ def _joined(envelopes: Iterable[Kept]) -> Iterator[tuple[bytes, int]]:
             parts, count, size = [], 0, 0
     if parts:
         yield b"".join(parts), count
-
-
-def _cells(published: PublishedSurvey) -> int:
-    survey = published.survey
-    asked = len(survey.questions) if survey.asks_one else 0
-    return sum(question.mechanism.cells for question in survey.questions) + asked

@@ -8,8 +8,9 @@ values its bytes hold; a count beyond the last cell means a report that no clien
 How symbols travel is said by the mechanism's encoding. COUNTERS has a vectorised counterpart for
 each of them; one that is not there is counted by its own word, report by report.
 
-    WholeNumber    one or two bytes are a symbol: the cells count the symbols
+    WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
+    Codeword       a seed and a number: its coordinates are added up, and their squares
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.intake.codeword_sums import sums
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
+from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
@@ -30,6 +32,8 @@ Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends
 FEW = 3  # symbols that are quicker counted one by one
 ROWS = 255  # set bits of this many rows still fit in one byte
+BLOCKS = 63  # of rows, that are added up bit by bit
+SOME = 8_192  # rows whose words stay in a processor's caches
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
@@ -44,6 +48,12 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     if survey.asks_one:
         counts.append(np.array([len(columns) for _, columns in parts], np.int64))
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
+
+
+def empty_cells(survey: Survey) -> Cells:
+    """Of no report: as many as `tally` counts."""
+    asked = len(survey.questions) if survey.asks_one else 0
+    return np.zeros(sum(each.mechanism.cells for each in survey.questions) + asked, np.int64)
 
 
 def check(survey: Survey, payload: bytes, count: int) -> None:
@@ -93,17 +103,26 @@ def _counts(question: Question, columns: Bytes) -> Cells:
 
 
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
-    if columns.shape[1] > 2:
+    if columns.shape[1] > 3:
         return _one_by_one(encoding, columns)
     if encoding.cells <= FEW:
         counts = _few(np.ascontiguousarray(columns), encoding.cells)
     elif columns.shape[1] == 1:
         counts = np.bincount(columns[:, 0], minlength=encoding.cells)
-    else:
+    elif columns.shape[1] == 2:
         counts = np.bincount(
             np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=encoding.cells
         )
+    else:
+        counts = _of_three_bytes(columns, encoding.cells)
     return counts[: encoding.cells], bool(counts[encoding.cells :].any())
+
+
+def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
+    """Each symbol's count and, last, how many are none: there could be sixteen million of them."""
+    numbers = columns[:, 2].astype(np.intp) << 16
+    numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
+    return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
 
 
 def _few(column: Bytes, symbols: int) -> Cells:
@@ -113,15 +132,64 @@ def _few(column: Bytes, symbols: int) -> Cells:
 
 
 def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
-    """How many reports set each bit, padding included: sums of 255 rows fit in a byte each."""
+    """How many reports set each bit, padding included; and whether each sets as many as it must."""
     assert isinstance(encoding, BitSet)
-    total, wrong = np.zeros(8 * columns.shape[1], np.int64), False
-    for first in range(0, len(columns), ROWS):
-        bits = np.unpackbits(columns[first : first + ROWS], axis=1, bitorder="little")
-        total += bits.sum(axis=0, dtype=np.uint8)
-        if encoding.weight is not None:
-            wrong |= bool((bits.sum(axis=1, dtype=np.int64) != encoding.weight).any())
-    return total[: encoding.cells], wrong or bool(total[encoding.cells :].any())
+    total = _set_bits(columns)
+    wrong = bool(total[encoding.cells :].any())
+    if encoding.weight is not None:
+        wrong |= any(
+            (_weights(columns[first : first + SOME]) != encoding.weight).any()
+            for first in range(0, len(columns), SOME)
+        )
+    return total[: encoding.cells], wrong
+
+
+def _set_bits(columns: Bytes) -> Cells:
+    """Most rows are added up bit by bit first, as columns of numbers in base two: 63 blocks of rows
+    become six, which then count for 1, 2, 4 and so on."""
+    total, size = np.zeros(8 * columns.shape[1], np.int64), BLOCKS * ROWS
+    whole = len(columns) - len(columns) % size
+    for first in range(0, whole, size):
+        blocks = columns[first : first + size].reshape(BLOCKS, ROWS, -1)
+        for power, digits in enumerate(_added_up(list(blocks))):
+            total += _of_few_rows(digits).astype(np.int64) << power
+    for first in range(whole, len(columns), ROWS):
+        total += _of_few_rows(columns[first : first + ROWS])
+    return total
+
+
+def _added_up(blocks: list[Bytes]) -> Iterator[Bytes]:
+    """The digits of the sums, lowest first, of 2^n - 1 blocks: full adders take three to two."""
+    while blocks:
+        carries = []
+        while len(blocks) > 1:
+            a, b, c = blocks.pop(), blocks.pop(), blocks.pop()
+            half = a ^ b
+            blocks.append(half ^ c)
+            carries.append(a & b | half & c)
+        yield blocks[0]
+        blocks = carries
+
+
+def _of_few_rows(rows: Bytes) -> npt.NDArray[np.uint8]:
+    bits = np.unpackbits(rows, axis=1, bitorder="little")
+    return np.asarray(bits.sum(axis=0, dtype=np.uint8))
+
+
+def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
+    """How many bits each row sets, eight bytes at a time."""
+    missing = -rows.shape[1] % 8
+    whole = np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)
+    counts = np.bitwise_count(whole.view(np.uint64)).astype(np.float32)
+    return np.asarray(counts @ np.ones(counts.shape[1], np.float32))
+
+
+def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
+    """Nothing is expanded where a report is none."""
+    assert isinstance(encoding, Codeword)
+    last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
+    wrong = bool((columns[:, -1] > last).any())
+    return (np.zeros(encoding.cells, np.int64) if wrong else sums(encoding, columns)), wrong
 
 
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
@@ -131,12 +199,13 @@ def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
         symbol = int.from_bytes(row.tobytes(), "little")
         if not encoding.is_symbol(symbol):
             return cells, True
-        for cell in encoding.cells_of(symbol):
-            cells[cell] += 1
+        for cell, amount in encoding.amounts(symbol):
+            cells[cell] += amount
     return cells, False
 
 
 COUNTERS: Mapping[type[Encoding], Callable[[Encoding, Bytes], Counted]] = {
     WholeNumber: _whole_numbers,
     BitSet: _bit_sets,
+    Codeword: _codewords,
 }

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from deniable.server.intake.calendar import Calendar
 from deniable.server.store import PublishedSurvey, Store, StoreLost
@@ -21,6 +23,7 @@ from deniable.shared.errors import StoreUnusable
 
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
+FORGET_SECONDS = 10.0
 SLICE = 32  # buckets that are deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
@@ -105,6 +108,17 @@ def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
         ended = [n for n in kept.get(published.sequence, ()) if purged_from(published, n) <= now]
         if ended:
             store.seal(published.sequence, ended)
+
+
+def purge_sealed(store: Store) -> bool:
+    """Delete all that is sealed, in slices, beside a server that goes on. Whether nothing of it is
+    left in a log, either: whoever reads for long may delay that."""
+    for _ in iter(partial(store.purge, SLICE), 0):
+        pass
+    end = time.monotonic() + FORGET_SECONDS
+    while not (forgotten := store.forget_order()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return forgotten
 
 
 def purged_from(published: PublishedSurvey, number: int) -> datetime:

@@ -98,7 +98,7 @@ def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
         return None
     shown = rows
     if len(rows) > MOST_MARKS:
-        shown = sorted(rows, key=lambda row: -row.estimate)[:MOST_MARKS]
+        shown = sorted(rows, key=lambda row: -row.notable)[:MOST_MARKS]
     axis = _axis(shown, least)
     return Chart(
         marks=tuple(_mark(row, axis, number) for number, row in enumerate(shown)),

@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound
 from deniable.server.http.context import parts
 from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
-from deniable.server.pages.survey_page import outcome_rows, survey_page
+from deniable.server.pages.survey_page import outcome_rows, page_window, survey_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
@@ -72,8 +72,10 @@ def survey(identifier: str) -> ResponseReturnValue:
     here = parts()
     try:
         published = here.catalogue.find(identifier)
-        tallies = here.store.tallies(published.sequence)
-        page = survey_page(published, tallies, here.clock.now(), request.args.get("round"))
+        now, asked = here.clock.now(), request.args.get("round")
+        shown = page_window(published.survey, now, asked)
+        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
+        page = survey_page(published, tallies, now, asked, shown)
     except Refused as error:
         return _missing(str(error))
     return render_template(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,15 +11,25 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    QuestionResult,
     RoundFacts,
     State,
+    Window,
     question_result,
     round_fits,
     rounds_so_far,
     state_at,
     warning,
+    window,
 )
-from deniable.server.results.display import STYLES, Figures, Style, figures, known_figures
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    Style,
+    figures,
+    known_figures,
+    whole_text,
+)
 from deniable.server.results.shuffled import sentences, shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
@@ -29,7 +40,10 @@ from deniable.shared.survey.wording import repeated
 
 MOST_ROWS = 200  # of a table on a page; the CSV has all
 MOST_ROUNDS = 12  # in the row of links; the others are behind it
+MOST_LISTED = 200  # with those behind it; earlier ones are on pages of their own
 MOST_TREND_ROUNDS = 60
+
+_NUMBER = re.compile("[0-9]{1,9}")
 
 OUTCOMES = {
     "accepted": "counted",
@@ -61,6 +75,9 @@ class QuestionView:
     reports: int
     chart: charts.Chart | None
     trend: charts.Trend | None
+    floor: str | None  # where a list is sorted: what is below it is not told from 0
+    told: int  # so many are not
+    whole: str  # of a vector: how long it is, and how far the estimate is off
 
     @property
     def style(self) -> Style:
@@ -77,7 +94,7 @@ class QuestionView:
     @property
     def example(self) -> str:
         """An answer as an app in Python would write it."""
-        return repr(self.question.example)
+        return self.question.shown_example
 
     @property
     def example_in_javascript(self) -> str:
@@ -100,7 +117,14 @@ class SurveyPage:
     warning: str | None  # where reports of that round must be forged
     shuffled: Sequence[str]  # what its reports give away by a relay
     rounds: Sequence[RoundLink]  # the newest first
+    before: int | None  # the newest of those that are not in the list, if there are any
+    later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
+
+    @property
+    def in_javascript(self) -> bool:
+        asked = self.published.survey
+        return not asked.repeats and all(each.in_javascript for each in asked.questions)
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
@@ -112,14 +136,19 @@ class SurveyPage:
 
 
 def survey_page(
-    published: PublishedSurvey, tallies: Sequence[RoundTally], now: datetime, asked: str | None
+    published: PublishedSurvey,
+    tallies: Sequence[RoundTally],
+    now: datetime,
+    asked: str | None,
+    shown: Window | None = None,
 ) -> SurveyPage:
     """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
-    rounds = rounds_so_far(published, tallies, now)
+    rounds = rounds_so_far(published, tallies, now, shown)
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
+    looked_at = frozenset(each.round for each in rounds if each.open)
     return SurveyPage(
         published=published,
         state=state_at(published, now),
@@ -135,8 +164,20 @@ def survey_page(
             sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
         ),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        questions=[_view(question, survey, tallies, tally) for question in survey.questions],
+        before=shown.first - 1 if shown and shown.left_out else None,
+        later=asked is not None,
+        questions=[
+            _view(question, survey, tallies, tally, looked_at) for question in survey.questions
+        ],
     )
+
+
+def page_window(survey: Survey, now: datetime, asked: str | None) -> Window:
+    """The newest rounds; or those up to some way after the one that is asked for."""
+    newest = window(survey, now, most=MOST_LISTED)
+    if asked is None or not _NUMBER.fullmatch(asked) or int(asked) in newest:
+        return newest
+    return window(survey, now, last=int(asked) + MOST_ROUNDS, most=MOST_LISTED)
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -163,32 +204,49 @@ def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
 
 
 def _view(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally], tally: RoundTally | None
+    question: Question,
+    survey: Survey,
+    tallies: Sequence[RoundTally],
+    tally: RoundTally | None,
+    looked_at: frozenset[int],
 ) -> QuestionView:
-    result = question_result(survey, question, tally)
-    known = known_figures(result.rows, question.statistic, question.unit)
+    result = question_result(survey, question, tally, _is_open(tally, looked_at))
+    joint = len(result.rows) > charts.MOST_MARKS  # sorted, and picked from
+    known = known_figures(result.rows, question.statistic, question.unit, joint)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
-        known.sort(key=lambda row: -row.estimate)
+        known.sort(key=lambda row: -row.notable)
     return QuestionView(
         question=question,
         about=result.about,
         figures=known[:MOST_ROWS],
         left_out=max(0, len(known) - MOST_ROWS),
         labels=len(result.rows),
+        floor=_floor(result, known) if joint else None,
+        told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
-        trend=_trend(question, survey, tallies) if len(result.rows) == 1 else None,
+        trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
+        whole=whole_text(result.whole),
     )
 
 
+def _floor(result: QuestionResult, known: Sequence[Figures]) -> str | None:
+    return known[0].text(result.floor) if known and result.floor is not None else None
+
+
+def _is_open(tally: RoundTally | None, looked_at: frozenset[int]) -> bool:
+    return tally is not None and tally.round in looked_at
+
+
 def _trend(
-    question: Question, survey: Survey, tallies: Sequence[RoundTally]
+    question: Question, survey: Survey, tallies: Sequence[RoundTally], looked_at: frozenset[int]
 ) -> charts.Trend | None:
     """Of the one label that the question has."""
     points = []
     for tally in tallies[-MOST_TREND_ROUNDS:]:
-        (row,) = question_result(survey, question, tally).rows
+        looks = _is_open(tally, looked_at)
+        (row,) = question_result(survey, question, tally, looks).rows
         if found := figures(row, question.statistic, question.unit):
             points.append((survey.round_short_title(tally.round), found))
     return charts.trend(points)

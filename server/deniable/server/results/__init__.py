@@ -7,8 +7,12 @@ from deniable.server.results.assembly import (
     state_at,
     survey_results,
 )
+from deniable.server.results.comparing import comparison
 from deniable.server.results.document import (
     About,
+    Change,
+    Comparison,
+    Difference,
     Fit,
     QuestionResult,
     Results,
@@ -16,12 +20,17 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
+from deniable.server.results.window import Window, window
 
 __all__ = [
     "About",
+    "Change",
+    "Comparison",
+    "Difference",
     "Fit",
     "QuestionResult",
     "Results",
@@ -29,7 +38,10 @@ __all__ = [
     "RoundFacts",
     "Row",
     "State",
+    "WholeVector",
+    "Window",
     "about",
+    "comparison",
     "csv_text",
     "question_result",
     "round_fits",
@@ -37,4 +49,5 @@ __all__ = [
     "state_at",
     "survey_results",
     "warning",
+    "window",
 ]

@@ -172,9 +172,12 @@ def _less_leverage(question: Question) -> str:
     """The mechanism of the same kind and size under which a forged report counts least."""
     mine = question.mechanism
     others = [
-        other(question.epsilon, mine.size)
-        for other in mechanisms(question.kind).values()
-        if mine.size in other.sizes and not other.given
+        mine,
+        *(
+            other(question.epsilon, mine.size)
+            for other in mechanisms(question.kind).values()
+            if mine.size in other.sizes and not other.given
+        ),
     ]
     least = min(others, key=lambda other: other.leverage)
     if least.leverage < mine.leverage:

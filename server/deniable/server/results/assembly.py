@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
 
 from msgspec import UNSET
 
-from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.server.estimation.questions import METHODS, estimates
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.questions import METHODS
+from deniable.server.estimation.statements import Statements, statements
+from deniable.server.estimation.vectors import whole
+from deniable.server.results.change import change
 from deniable.server.results.document import (
     About,
     QuestionResult,
@@ -21,20 +25,40 @@ from deniable.server.results.document import (
     RoundFacts,
     Row,
     State,
+    WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
+from deniable.server.results.remembered import Remembered
 from deniable.server.results.shuffled import shuffled
+from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.questions import Question, Vector
 
-NOT_YET_FINAL = (
-    "reports of this round are still taken: its intervals are not valid for repeated looks"
+STILL_OPEN = (
+    "reports of this round are still taken: its intervals are valid for repeated looks, and get "
+    "narrower when it ends"
 )
 NOTES = (
     "Estimates and intervals are about the people who reported, not about those who did not.",
-    f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases, at one look.",
+    (
+        f"Each interval by itself holds the truth in {CONFIDENCE:.0%} of cases: at one look once "
+        "its round is closed, and at all looks together while it is open."
+    ),
+    (
+        "`low` to `high` is about people like these, drawn at random; `low_these` to `high_these` "
+        "about these very people, for whom only the noise is drawn."
+    ),
+    (
+        f"All of a question's intervals from `low_all` to `high_all` hold at once in "
+        f"{CONFIDENCE:.0%} of cases: take these for the highest of a list. What is below `floor` "
+        "is not told from 0."
+    ),
+    (
+        "A `change` since an earlier round holds however many people are in both; its `low_these` "
+        "and `high_these` are about these very people."
+    ),
     "Estimates are unbiased and never clipped: `consistent` is the nearest that is possible.",
     "`leverage` is how many honest answers one forged report can be worth.",
 )
@@ -43,6 +67,7 @@ ONE_OF = (
         "Each install was asked one of the {0} questions, drawn at random: the estimates of a "
         "question come from those who were asked it, and are about all who reported."
     ),
+    ("`low_these` and `high_these` are about those who were asked the question, and no others."),
     (
         "A forger chooses the question: against all who reported, of whom one in {0} answered it, "
         "a forged report weighs {0} times its `leverage`."
@@ -61,18 +86,22 @@ LATCHED = (
 )
 
 
+_REMEMBERED = Remembered()
+
+
 def survey_results(
     published: PublishedSurvey,
     tallies: Iterable[RoundTally],
     now: datetime,
     round: int | None = None,  # noqa: A002 - the protocol's word
+    shown: Window | None = None,
 ) -> Results:
-    """Every round that has begun or has reports, or the one that is asked for."""
+    """Every round that has begun or has reports, those that are shown, or the one asked for."""
     survey = published.survey
     kept = {tally.round: tally for tally in tallies}
-    numbers = _numbers(survey, kept, now)
+    numbers = _numbers(survey, kept, now, shown)
     if round is not None:
-        numbers = [_known(round, numbers, survey)]
+        numbers = [_known(round, numbers, survey, now)]
     return Results(
         survey=published.id,
         name=survey.name,
@@ -86,23 +115,32 @@ def survey_results(
         about={question.name: about(question) for question in survey.questions},
         ask=1 if survey.asks_one else UNSET,
         repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
+        left_out=shown.left_out if shown and shown.left_out else UNSET,
         notes=notes(survey),
-        rounds=tuple(_round(published, number, kept.get(number), now) for number in numbers),
+        rounds=tuple(_REMEMBERED.round(_round, published, number, kept, now) for number in numbers),
     )
 
 
 def rounds_so_far(
-    published: PublishedSurvey, tallies: Sequence[RoundTally], now: datetime
+    published: PublishedSurvey,
+    tallies: Sequence[RoundTally],
+    now: datetime,
+    shown: Window | None = None,
 ) -> list[RoundFacts]:
     """The same rounds without their estimates."""
     kept = {tally.round: tally for tally in tallies}
-    numbers = _numbers(published.survey, kept, now)
+    numbers = _numbers(published.survey, kept, now, shown)
     return [_facts(published, number, kept.get(number), now) for number in numbers]
 
 
-def question_result(survey: Survey, question: Question, tally: RoundTally | None) -> QuestionResult:
-    """One question in one round; `tally` is None where the round has no report."""
-    return QuestionResult(question.name, about(question), _rows(survey, question, tally))
+def question_result(
+    survey: Survey, question: Question, tally: RoundTally | None, looks: bool
+) -> QuestionResult:
+    """One question in one round; `tally` is None where the round has no report, and `looks` says
+    that it is open."""
+    rows, floor = _answer(survey, question, tally, looks)
+    whole_vector = _whole(survey, question, tally)
+    return QuestionResult(question.name, about(question), rows, floor, whole_vector)
 
 
 def state_at(published: PublishedSurvey, now: datetime) -> State:
@@ -111,6 +149,11 @@ def state_at(published: PublishedSurvey, now: datetime) -> State:
     if published.closed or now >= survey.round_ends(survey.last_round):
         return "closed"
     return "open" if now >= survey.round_starts(survey.first_round) else "waiting"
+
+
+def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:
+    """Whether reports of this round are still taken."""
+    return not published.closed and now < published.survey.taken_until(number)
 
 
 def about(question: Question) -> About:
@@ -127,6 +170,8 @@ def about(question: Question) -> About:
         low=fields.get("low", UNSET),
         high=fields.get("high", UNSET),
         options=len(fields["options"]) if "options" in fields else UNSET,
+        dimension=fields.get("dimension", UNSET),
+        gain=question.mechanism.gain if isinstance(question, Vector) else UNSET,
     )
 
 
@@ -137,29 +182,36 @@ def notes(survey: Survey) -> tuple[str, ...]:
     return (*NOTES, *one, *kept)
 
 
-def _numbers(survey: Survey, kept: Mapping[int, RoundTally], now: datetime) -> list[int]:
-    return sorted(kept.keys() | set(_begun(survey, now)))
+def _numbers(
+    survey: Survey, kept: Mapping[int, RoundTally], now: datetime, shown: Window | None
+) -> list[int]:
+    within = shown or Window(survey.first_round, survey.last_round)
+    inside = {number for number in kept if number in within}
+    return sorted(inside | set(_begun(survey, now, within)))
 
 
-def _begun(survey: Survey, now: datetime) -> Iterator[int]:
-    for number in range(survey.first_round, survey.last_round + 1):
+def _begun(survey: Survey, now: datetime, within: Window) -> Iterator[int]:
+    for number in range(within.first, within.last + 1):
         if survey.round_starts(number) > now:
             return
         yield number
 
 
-def _known(number: int, numbers: Sequence[int], survey: Survey) -> int:
+def _known(number: int, numbers: Sequence[int], survey: Survey, now: datetime) -> int:
     if number in numbers:
         return number
-    begun = f"its rounds so far are {numbers[0]} to {numbers[-1]}" if numbers else "none has begun"
+    first, last = survey.first_round, window(survey, now - AHEAD).last
+    begun = f"its rounds so far are {first} to {last}" if first <= last else "none has begun"
     raise Refused(f"survey {survey.name!r} has no round {number} yet; {begun}")
 
 
 def _round(
-    published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
+    published: PublishedSurvey, number: int, kept: Mapping[int, RoundTally], now: datetime
 ) -> Round:
-    facts, survey = _facts(published, number, tally, now), published.survey
+    tally, survey = kept.get(number), published.survey
+    facts = _facts(published, number, tally, now)
     fits = round_fits(survey, tally)
+    answers = {q.name: _answer(survey, q, tally, facts.open) for q in survey.questions}
     return Round(
         round=facts.round,
         first_day=facts.first_day,
@@ -169,8 +221,11 @@ def _round(
         note=facts.note,
         warning=warning(survey, tally, fits),
         fit=fits,
-        questions={q.name: _rows(survey, q, tally) for q in survey.questions},
+        floor={name: floor for name, (_, floor) in answers.items()},
+        questions={name: rows for name, (rows, _) in answers.items()},
+        change=change(survey, number, kept, lambda each: is_open(published, each, now)),
         shuffled=shuffled(survey, facts.reports) or UNSET,
+        vectors=_wholes(survey, tally) or UNSET,
     )
 
 
@@ -178,35 +233,56 @@ def _facts(
     published: PublishedSurvey, number: int, tally: RoundTally | None, now: datetime
 ) -> RoundFacts:
     survey = published.survey
-    is_open = not published.closed and now < survey.taken_until(number)
+    still_open = is_open(published, number, now)
     return RoundFacts(
         round=number,
         first_day=survey.round_starts(number).date().isoformat(),
         last_day=(survey.round_ends(number) - timedelta(days=1)).date().isoformat(),
-        open=is_open,
+        open=still_open,
         reports=tally.reports if tally else 0,
-        note=NOT_YET_FINAL if is_open else None,
+        note=STILL_OPEN if still_open else None,
     )
 
 
-def _rows(survey: Survey, question: Question, tally: RoundTally | None) -> tuple[Row, ...]:
+def _answer(
+    survey: Survey, question: Question, tally: RoundTally | None, looks: bool
+) -> tuple[tuple[Row, ...], float | None]:
+    """The rows of a question, and its floor."""
     reports, cells = tally.of(survey, question) if tally else (0, None)
     if cells is not None and reports >= survey.minimum_reports:
-        return tuple(_row(estimate) for estimate in estimates(question, cells, reports))
+        found = statements(question, cells, reports, looks=looks)
+        return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
-    return tuple(_unknown(label, reports, note) for label in question.labels)
+    return tuple(_unknown(label, reports, note) for label in question.labels), None
 
 
-def _row(estimate: Estimate) -> Row:
-    return Row(
-        label=estimate.label,
-        estimate=estimate.estimate,
-        low=estimate.low,
-        high=estimate.high,
-        standard_error=estimate.standard_error,
-        reports=estimate.reports,
-        consistent=estimate.consistent,
-        note=None,
+def _wholes(survey: Survey, tally: RoundTally | None) -> dict[str, WholeVector]:
+    found = ((question.name, _whole(survey, question, tally)) for question in survey.questions)
+    return {name: vector for name, vector in found if vector}
+
+
+def _whole(survey: Survey, question: Question, tally: RoundTally | None) -> WholeVector | None:
+    """None where it is no vector, or has no estimate."""
+    if not isinstance(question, Vector) or tally is None:
+        return None
+    reports, cells = tally.of(survey, question)
+    if reports < max(2, survey.minimum_reports):
+        return None
+    found = whole(cells, reports, question.mechanism)
+    return WholeVector(length=found.length, error=found.error)
+
+
+def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Iterator[Row]:
+    """In the order of a row's fields."""
+    intervals = (end for each in (found.like, found.these, found.every) for end in each)
+    columns = (found.estimate, *intervals, found.standard_error)
+    return map(
+        Row,
+        labels,
+        *(column.tolist() for column in columns),
+        repeat(reports),
+        found.consistent.tolist(),
+        repeat(None),
     )
 
 
@@ -216,6 +292,10 @@ def _unknown(label: str, reports: int, note: str) -> Row:
         estimate=None,
         low=None,
         high=None,
+        low_these=None,
+        high_these=None,
+        low_all=None,
+        high_all=None,
         standard_error=None,
         reports=reports,
         consistent=None,

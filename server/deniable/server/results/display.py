@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.server.results.document import Row
+from deniable.server.results.document import Row, WholeVector
 from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
@@ -26,6 +26,8 @@ class Style:
     labels: str  # what the labels of the rows are
     scale: str  # said of the whole table
     range: str  # said of the question, with its ends
+    most: str = "highest"  # where not all are drawn, those whose estimates are
+    either_way: bool = False  # whether what is far below 0 is notable too
 
     def text(self, value: float, places: int) -> str:
         return plain(self.factor * value, places)
@@ -41,6 +43,18 @@ class Style:
 STYLES: Mapping[Statistic, Style] = {
     "share": Style(100.0, " %", " points", 2, True, "option", "in per cent", ""),
     "mean": Style(1.0, "", "", 3, False, "", "", "mean, between {} and {}"),
+    "coordinate": Style(
+        1.0,
+        "",
+        " a coordinate",
+        3,
+        True,
+        "coordinate",
+        "",
+        "mean vector, in the unit ball",
+        "largest",
+        True,
+    ),
 }
 
 
@@ -52,9 +66,15 @@ class Figures:
     estimate: float
     low: float
     high: float
+    low_these: float
+    high_these: float
     consistent: float
     style: Style
     unit: str  # behind a value
+
+    @property
+    def notable(self) -> float:
+        return abs(self.estimate) if self.style.either_way else self.estimate
 
     def text(self, value: float) -> str:
         """A value of this row, with as many decimals as its margin leaves meaning to."""
@@ -78,23 +98,58 @@ class Figures:
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
     @property
+    def these(self) -> str:
+        """The interval that is about these very people."""
+        return f"{self.text(self.low_these)} to {self.text(self.high_these)}"
+
+    @property
     def interval(self) -> str:
         return f"{self.bounds}{self.unit}"
 
 
-def figures(row: Row, statistic: Statistic, unit: str = "") -> Figures | None:
-    """None where there is no estimate."""
-    if row.estimate is None or row.low is None or row.high is None or row.consistent is None:
+def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False) -> Figures | None:
+    """None where there is no estimate. `joint` where labels are picked by their estimates: then the
+    interval is the one that holds for all of them at once."""
+    low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
+    these = row.low_these, row.high_these
+    if row.estimate is None or row.consistent is None or low is None or high is None:
+        return None
+    if these[0] is None or these[1] is None:
         return None
     style = STYLES[statistic]
     return Figures(
-        row.label, row.estimate, row.low, row.high, row.consistent, style, style.behind(unit)
+        label=row.label,
+        estimate=row.estimate,
+        low=low,
+        high=high,
+        low_these=these[0],
+        high_these=these[1],
+        consistent=row.consistent,
+        style=style,
+        unit=style.behind(unit),
     )
 
 
-def known_figures(rows: Sequence[Row], statistic: Statistic, unit: str = "") -> list[Figures]:
+def known_figures(
+    rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
+) -> list[Figures]:
     """Of the rows that have an estimate."""
-    return [found for row in rows if (found := figures(row, statistic, unit))]
+    return [found for row in rows if (found := figures(row, statistic, unit, joint))]
+
+
+def whole_text(vector: WholeVector | None) -> str:
+    """A sentence about a mean vector as one.
+
+    >>> whole_text(WholeVector(length=0.51234, error=0.0234))
+    'The mean vector has a length of about 0.512; the estimate is off by about 0.023 as a whole.'
+    """
+    if vector is None:
+        return ""
+    places = decimals(vector.error)
+    return (
+        f"The mean vector has a length of about {plain(vector.length, places)}; the estimate is "
+        f"off by about {plain(vector.error, places)} as a whole."
+    )
 
 
 def decimals(margin: float) -> int:

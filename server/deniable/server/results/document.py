@@ -21,13 +21,23 @@ SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 State = Literal["waiting", "open", "closed"]
 
 
-class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One label's estimate: a share from 0 to 1, or a mean in the question's unit."""
+class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
+    """One label's estimate: a share from 0 to 1, a mean in the question's unit, or that of
+    a coordinate.
+
+    `low` and `high` are about people like these, `low_these` and `high_these` about these very
+    people; `low_all` and `high_all` are about people like these, and hold for all labels of the
+    question at once: the ones for a list that is sorted or picked from.
+    """
 
     label: str
     estimate: float | None
     low: float | None
     high: float | None
+    low_these: float | None
+    high_these: float | None
+    low_all: float | None
+    high_all: float | None
     standard_error: float | None
     reports: Count
     consistent: float | None
@@ -48,6 +58,8 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: int | float | UnsetType = UNSET  # of a number
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # how many a choice has
+    dimension: Count | UnsetType = UNSET  # how many coordinates a vector has
+    gain: float | UnsetType = UNSET  # by which the mean of a vector's reports is divided
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +68,44 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     p_value: float  # honest reports give counts so far outside with at most this probability
     forged: Count  # so many reports at least are not honest; 0 where none is noticed
     shift: float  # by so much can these alone move an estimate, in its own measure
+    sentence: str  # the same in words
+
+
+class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By how much one label's estimate is above that of an earlier round, or of another survey.
+
+    `low` and `high` hold however much the people of both have in common, `low_these` and
+    `high_these` are about these very people, for whom only the noise is drawn.
+    """
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+    low_these: float
+    high_these: float
+
+
+class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is different from the round before."""
+
+    since: Count  # that round
+    note: str | None  # why nothing is said
+    questions: dict[str, tuple[Difference, ...]]  # those with estimates in both
+
+
+class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By how much one survey's estimates are above another's, for questions of the same name."""
+
+    survey: SurveyId
+    name: str
+    round: Count
+    against: SurveyId
+    against_name: str
+    against_round: Count
+    confidence: float
+    about: dict[str, About]
+    questions: dict[str, tuple[Difference, ...]]
 
 
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,12 +117,22 @@ class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delta: str
 
 
+class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mean vector as one: its length, without what noise adds, and how far the estimate is off,
+    as the root of the mean square."""
+
+    length: float
+    error: float
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
     name: str
     about: About
     rows: tuple[Row, ...]
+    floor: float | None
+    whole: WholeVector | None = None
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,8 +149,11 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
+    floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
     questions: dict[str, tuple[Row, ...]]
+    change: Change | None  # null where no earlier round of those that were read has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
 
 
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,10 +169,12 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: dict[str, About]
     ask: Count | UnsetType = UNSET  # of its questions each install is asked so many; else all
     repeat_rounds: Count | UnsetType = UNSET  # so many rounds share one report; else each has one
+    left_out: Count | UnsetType = UNSET  # so many earlier rounds were asked for, too
     notes: tuple[str, ...]
     rounds: tuple[Round, ...]
 
     def of(self, period: Round) -> Iterator[QuestionResult]:
         """A round's questions, each with what holds for it in every round."""
         for name, rows in period.questions.items():
-            yield QuestionResult(name, self.about[name], rows)
+            whole = (period.vectors or {}).get(name)
+            yield QuestionResult(name, self.about[name], rows, period.floor[name], whole)

@@ -18,12 +18,13 @@ from deniable.shared.survey.questions import Question
 def question_fit(survey: Survey, question: Question, tally: RoundTally | None) -> Fit:
     """Of one question in one round; without reports everything fits."""
     if tally is None:
-        return Fit(p_value=1.0, forged=0, shift=0.0)
+        return Fit(p_value=1.0, forged=0, shift=0.0, sentence="No report has come.")
     reports, cells = tally.of(survey, question)
     found = fit(question.mechanism, cells, reports, len(survey.questions))
     share = found.forged / reports if found.forged else 0.0
     shift = share * question.mechanism.leverage * question.span
-    return Fit(p_value=found.p_value, forged=found.forged, shift=shift)
+    words = _sentence(question, reports, found.p_value, found.forged, shift)
+    return Fit(p_value=found.p_value, forged=found.forged, shift=shift, sentence=words)
 
 
 def round_fits(survey: Survey, tally: RoundTally | None) -> dict[str, Fit]:
@@ -45,11 +46,33 @@ def warning(survey: Survey, tally: RoundTally | None, fits: Mapping[str, Fit]) -
     )
 
 
-def _part(question: Question, reports: int, found: Fit) -> str:
+def _sentence(question: Question, reports: int, p_value: float, forged: int, shift: float) -> str:
+    """The verdict with its p-value."""
+    if not forged:
+        return (
+            f"Honest reports can give these counts (p {_probability(p_value)}); forged ones that "
+            "look like them are not noticed."
+        )
+    return (
+        f"Honest reports give counts so far outside with probability {_probability(p_value)}: "
+        f"at least {forged:,} of {reports:,} are forged, and those alone can shift an estimate by "
+        f"up to {_shift(question, shift)}."
+    )
+
+
+def _probability(p_value: float) -> str:
+    """A bound; 1 where nothing lies outside."""
+    return "1" if p_value >= 1 else f"below {p_value:.1g}"
+
+
+def _shift(question: Question, shift: float) -> str:
     style = STYLES[question.statistic]
-    shift = f"{style.factor * found.shift:,.3g}"
     unit = f" {question.unit}" if question.unit else style.points
+    return f"{style.factor * shift:,.3g}{unit}"
+
+
+def _part(question: Question, reports: int, found: Fit) -> str:
     return (
         f"{question.name}: at least {found.forged:,} of {reports:,} reports cannot be "
-        f"honest, and alone can shift an estimate by up to {shift}{unit}"
+        f"honest, and alone can shift an estimate by up to {_shift(question, found.shift)}"
     )

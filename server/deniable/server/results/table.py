@@ -11,7 +11,7 @@ from deniable.server.results.document import QuestionResult, Results, Round, Row
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
-    "leverage", "note",
+    "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
 FORGED = "some of these reports cannot be honest"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -50,4 +50,5 @@ def _line(results: Results, period: Round, question: QuestionResult, row: Row) -
         question.name, about.kind,
         row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
         results.confidence, about.epsilon, about.mechanism, about.leverage, note,
+        row.low_these, row.high_these, row.low_all, row.high_all, question.floor,
     )  # fmt: skip

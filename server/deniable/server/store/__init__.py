@@ -9,6 +9,7 @@ from deniable.server.store.postgres.address import Database
 from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
     Cells,
+    Kept,
     PublishedSurvey,
     RoundTally,
     State,
@@ -17,8 +18,8 @@ from deniable.server.store.records import (
     Upload,
     UploadKey,
 )
-from deniable.server.store.sqlite.backup import back_up, restore
-from deniable.server.store.sqlite.bucket import Kept
+from deniable.server.store.register import RegisterEntry, first_fault, next_entry
+from deniable.server.store.sqlite.backup import back_up, restore, sync
 from deniable.server.store.sqlite.database import FILE, create_folder
 from deniable.server.store.sqlite.inspection import Inspection, KeptTally
 from deniable.server.store.sqlite.migration import migrate
@@ -35,6 +36,7 @@ __all__ = [
     "KeptTally",
     "Place",
     "PublishedSurvey",
+    "RegisterEntry",
     "RoundTally",
     "SqliteStore",
     "State",
@@ -48,7 +50,10 @@ __all__ = [
     "back_up",
     "create_folder",
     "create_store",
+    "first_fault",
     "migrate",
+    "next_entry",
     "open_store",
     "restore",
+    "sync",
 ]

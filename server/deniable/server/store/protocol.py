@@ -7,13 +7,22 @@ nobody knows what is on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
 from types import TracebackType
 from typing import Protocol, Self
 
-from deniable.server.store.records import Cells, RoundTally, SurveyRow, Token, Upload, UploadKey
+from deniable.server.store.records import (
+    Cells,
+    Kept,
+    RoundTally,
+    SurveyRow,
+    Token,
+    Upload,
+    UploadKey,
+)
+from deniable.server.store.register import RegisterEntry
 from deniable.shared.errors import StoreUnusable
 
 NO_SURVEY = 0  # the sequence under which reports are counted for a survey not published here
@@ -62,16 +71,16 @@ class Store(Protocol):
 
     # Surveys
 
-    def surveys_mark(self) -> tuple[int, int]:
-        """The newest survey's sequence, and how many are closed: every change changes it."""
+    def surveys_mark(self) -> int:
+        """How long the register is: every change of a survey makes it longer."""
         ...
 
     def surveys(self, after: int = 0) -> list[SurveyRow]:
         """Those published after this sequence, in the order of publication."""
         ...
 
-    def closed_surveys(self) -> frozenset[int]:
-        """Their sequences."""
+    def survey_states(self) -> Mapping[int, bool]:
+        """Whether each is closed, by its sequence."""
         ...
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
@@ -80,11 +89,28 @@ class Store(Protocol):
 
     def close_survey(self, sequence: int) -> None: ...
 
+    def delete_survey(self, sequence: int) -> None:
+        """Delete it for good, with its tallies, its counters and what is left of its envelopes. Its
+        entries in the register stay."""
+        ...
+
+    def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
+        """The entries after this number, in order: what became of all surveys there ever were."""
+        ...
+
     def enrolled_keys(self) -> frozenset[str]:
         """The public keys whose surveys may be published over HTTP."""
         ...
 
-    def enrol_key(self, key: str) -> None: ...
+    def enrol_key(self, key: str) -> None:
+        """Refused, if it is retired."""
+        ...
+
+    def retired_keys(self) -> frozenset[str]:
+        """Those that are never enrolled again."""
+        ...
+
+    def retire_key(self, key: str) -> None: ...
 
     # Reports
 
@@ -92,8 +118,10 @@ class Store(Protocol):
         """After the block all of it is on disk, or nothing."""
         ...
 
-    def tallies(self, sequence: int) -> list[RoundTally]:
-        """The counts of every round of a survey that has reports, in order."""
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        """The counts of every round of a survey that has reports, in order; or of some rounds."""
         ...
 
     def report_totals(self) -> Mapping[int, int]:
@@ -102,6 +130,11 @@ class Store(Protocol):
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
         """Of each survey the rounds whose envelopes are still kept, by its sequence."""
+        ...
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        """Those of a round that takes no more, in the order of their ids, some at a time. Damaged
+        says that not all of them can be read."""
         ...
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,14 @@ class Upload:
     def key(self) -> UploadKey:
         """Two uploads with the same key are the same: only one of them counts."""
         return self.survey.sequence, self.round, self.id
+
+
+class Kept(NamedTuple):
+    """An envelope as it is stored."""
+
+    id: bytes
+    reports: int
+    payload: bytes
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The published surveys in memory: where everything finds them that is asked for one.
 
 A survey is read and parsed once, however many there are, and a change is seen within a quarter of a
-second. Only two facts about the store are asked for each time: its newest survey, and how many are
-closed.
+second. Only one fact about the store is asked for each time: how long its register is.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import Struct, to_builtins
@@ -36,7 +35,7 @@ class UnknownSurvey(Refused):
 class _Contents:
     """Never changed once it is made: readers need no lock."""
 
-    mark: tuple[int, int]
+    mark: int
     by_id: Mapping[str, PublishedSurvey]  # in the order of publication
     by_name: Mapping[str, Sequence[PublishedSurvey]]
     by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
@@ -49,7 +48,7 @@ class Catalogue:
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or Clock()
         self._lock = threading.Lock()
-        self._contents = _contents((), {})
+        self._contents = _contents(0, (), {})
         self._listing = self._contents, NOTHING
         self._look()
 
@@ -80,6 +79,14 @@ class Catalogue:
             )
         return self.find(text)
 
+    def to_delete(self, text: str) -> PublishedSurvey:
+        """The one that is meant for good: a name must have one survey."""
+        named = self._fresh().by_name.get(text, ())
+        if len(named) > 1:
+            which = ", ".join(f"{each.id[:12]} ({each.state})" for each in named)
+            raise UnknownSurvey(f"{text} names {len(named)} surveys; say which by its id: {which}")
+        return self.find(text)
+
     def get(self, identifier: str) -> PublishedSurvey | None:
         """The survey with exactly this id."""
         return self._fresh().by_id.get(identifier)
@@ -100,8 +107,8 @@ class Catalogue:
         survey, enrolled = parse_document(document), self._store.enrolled_keys()
         if key not in enrolled:
             raise UntrustedSurvey(
-                f"the key {key[:16]}… is not enrolled here; publish into the data folder with it "
-                "once: deniable survey publish FILE --key KEY --data DIR"
+                f"the key {key[:16]}… is not enrolled here, or retired; where it is one of yours: "
+                "deniable keys enrol KEY --data DIR"
             )
         verify(document, signature, key, enrolled)
         if survey_id(document) not in self._fresh().by_id:
@@ -145,8 +152,9 @@ class Catalogue:
         return self._clock.seconds() - self._looked >= FRESH_SECONDS
 
     def _look(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        if self._store.surveys_mark() != self._contents.mark:
-            self._contents = self._read(parsed or {})
+        mark = self._store.surveys_mark()  # before the rest: a change meanwhile is seen next time
+        if mark != self._contents.mark:
+            self._contents = self._read(mark, parsed or {})
         self._looked = self._clock.seconds()
 
     def _listed(self) -> Listing:
@@ -159,13 +167,18 @@ class Catalogue:
             self._listing = contents, made
         return made
 
-    def _read(self, parsed: Mapping[str, Survey]) -> _Contents:
-        """What is known already, what is new, and what is closed meanwhile."""
-        known, (newest, _) = self._contents, self._contents.mark
+    def _read(self, mark: int, parsed: Mapping[str, Survey]) -> _Contents:
+        """What is known already and not deleted, what is new, and what is closed meanwhile."""
+        known = self._contents
+        newest = max((each.sequence for each in known.by_id.values()), default=0)
         new = [_published(row, parsed) for row in self._store.surveys(newest)]
-        closed = self._store.closed_surveys()
-        surveys = [_marked(each, closed) for each in [*known.by_id.values(), *new]]
-        return _contents(surveys, known.entries)
+        closed = self._store.survey_states()
+        surveys = [
+            _marked(each, closed[each.sequence])
+            for each in [*known.by_id.values(), *new]
+            if each.sequence in closed
+        ]
+        return _contents(mark, surveys, known.entries)
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -193,15 +206,14 @@ def entry_text(published: SurveyRow) -> str:
 
 
 def _contents(
-    surveys: Sequence[PublishedSurvey], known: Mapping[tuple[str, bool], str]
+    mark: int, surveys: Sequence[PublishedSurvey], known: Mapping[tuple[str, bool], str]
 ) -> _Contents:
-    """The mark is what was read, not what was there before: a change between is seen next time."""
     entries = {
         (each.id, each.closed): known.get((each.id, each.closed)) or entry_text(each)
         for each in surveys
     }
     return _Contents(
-        mark=(max((each.sequence for each in surveys), default=0), sum(s.closed for s in surveys)),
+        mark=mark,
         by_id={each.id: each for each in surveys},
         by_name=_grouped((each.name, each) for each in surveys),
         by_beginning=_grouped((each.id[:_FIRST_DIGITS], each) for each in surveys),
@@ -224,9 +236,8 @@ def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
     return PublishedSurvey(**vars(row), survey=survey)
 
 
-def _marked(published: PublishedSurvey, closed: Collection[int]) -> PublishedSurvey:
-    ended = published.sequence in closed
-    return published if published.closed == ended else replace(published, closed=ended)
+def _marked(published: PublishedSurvey, closed: bool) -> PublishedSurvey:
+    return published if published.closed == closed else replace(published, closed=closed)
 
 
 def _begun(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:

@@ -48,6 +48,12 @@ kind = "choice"
 options = ["firefox", "chrome", "safari", "edge", "other"]
 other = "other"                   # takes whatever is not listed
 epsilon = "0.5"
+
+# [[question]]
+# name = "gradient"
+# kind = "vector"                 # of length at most 1; its mean is estimated
+# dimension = 100                 # how many numbers it has, 2 to 1024
+# epsilon = "1"
 """
 
 

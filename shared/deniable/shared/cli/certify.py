@@ -20,10 +20,11 @@ def _certify_arguments(parser: ArgumentParser) -> None:
         "Without --kind: prove every mechanism over a grid of ε and sizes. With it: print the "
         "integers of one mechanism, for anyone to check by other means."
     )
-    parser.add_argument("--kind", choices=("bit", "number", "choice"))
+    parser.add_argument("--kind", choices=("bit", "number", "choice", "vector"))
     parser.add_argument("--mechanism", metavar="NAME", help="left out: the one of least error")
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     parser.add_argument("--options", metavar="K", type=int, help="of a choice")
+    parser.add_argument("--dimension", metavar="D", type=int, help="coordinates of a vector")
     parser.add_argument("--low", type=float, default=0.0, help="of a number; changes no integer")
     parser.add_argument("--high", type=float, default=1.0, help="of a number; changes no integer")
     parser.add_argument("--grid", metavar="M", type=int, help="steps of a number: M + 1 rows")
@@ -60,10 +61,13 @@ def _named(arguments: Namespace) -> Mechanism:
         raise InvalidSurvey(
             "--high", f"must be above --low, got {arguments.low} and {arguments.high}"
         )
-    size = arguments.options if arguments.options is not None else arguments.grid
+    given = (arguments.options, arguments.grid, arguments.dimension)
+    size = next((each for each in given if each is not None), None)
     least, most = sizes(kind, name)
     if size is not None and not least <= size <= most:
-        raise WrongUse(f"--options or --grid of a {name or kind} is {least} to {most}, got {size}")
+        raise WrongUse(
+            f"--options, --grid or --dimension of a {name or kind} is {least} to {most}, got {size}"
+        )
     try:
         return mechanism(kind, Epsilon(arguments.epsilon), size, name)
     except ValueError as error:  # a table that is made for each survey

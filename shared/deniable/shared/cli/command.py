@@ -19,6 +19,7 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
+EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}  # not of one part
 WELL, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has found something
 
 
@@ -137,8 +138,8 @@ def _run(verb: Verb, chosen: argparse.Namespace) -> int:
 
 
 def _cure(verb: Verb, error: ModuleNotFoundError) -> str:
-    """The line that installs what is missing: extras are named like the parts."""
-    extra = verb.run.__module__.split(".")[1]
+    """The line that installs what is missing: most extras are named like the parts."""
+    extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
     return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
 
 

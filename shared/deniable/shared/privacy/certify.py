@@ -4,7 +4,8 @@ For each mechanism of the table, over a grid of ε and the sizes that it names: 
 one, no probability is zero, and the largest ratio of any column is at most e^ε, by a lower bound
 of e^ε from interval arithmetic. Where a full table would be too large the mechanism uses its
 structure: two different probabilities in a column of k-ary randomized response, two bits that
-differ in unary encoding, sets with and without an option in subset selection.
+differ in unary encoding, sets with and without an option in subset selection, codewords that are
+near and far in k-closest, which hold for every seed and every order of the codewords.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ its own, found by the encoding's class (`intake/tally.py`); what stands here is 
 
     WholeNumber    one of so many symbols     a cell for each symbol: a report counts in exactly one
     BitSet         a set of so many bits      a cell for each bit that may be set
+    Codeword       a seed and a codeword      a cell for each coordinate, and one for its square: a
+                                              report adds a whole number to each
 """
 
 from __future__ import annotations
@@ -13,10 +15,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import sqrt
+from operator import mul
+from typing import ClassVar
+
+from deniable.shared.privacy.codewords import SEED_BITS, codeword
+
+UNIT, ROOT = 2**30, 2**15  # what a codeword's coordinate adds is in 2^-30, and so are squares
 
 
 class Encoding(ABC):
     cells: int  # how many counts a tally keeps
+    public_bits: ClassVar[int] = 0  # a symbol's lowest, which are drawn whatever the answer is
 
     @property
     @abstractmethod
@@ -33,7 +43,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def symbols(self) -> Iterator[int]:
-        """All of them: for proofs by enumeration, at small sizes."""
+        """All of them, their public bits at zero: for proofs by enumeration, at small sizes."""
 
     @property
     @abstractmethod
@@ -47,6 +57,10 @@ class Encoding(ABC):
     @abstractmethod
     def cells_of(self, symbol: int) -> Iterator[int]:
         """The cells that a report of this symbol counts in, ascending."""
+
+    def amounts(self, symbol: int) -> Iterator[tuple[int, int]]:
+        """What a report of this symbol adds, and to which cell."""
+        return ((cell, 1) for cell in self.cells_of(symbol))
 
     @abstractmethod
     def to_json(self, symbol: int) -> int | str:
@@ -120,17 +134,73 @@ class BitSet(Encoding):
         return (bit for bit in range(self.cells) if symbol >> bit & 1)
 
     def to_json(self, symbol: int) -> str:
-        """The payload's bytes as hex digits."""
-        return symbol.to_bytes(self.payload_size, "little").hex()
+        return _as_hex(self, symbol)
 
     def from_json(self, value: object) -> int:
-        digits = 2 * self.payload_size
-        if not isinstance(value, str) or len(value) != digits or not is_hex(value):
-            raise ValueError(f"{digits} hex digits in lower case")
-        symbol = int.from_bytes(bytes.fromhex(value), "little")
-        if not self.is_symbol(symbol):
-            raise ValueError("symbol out of range")
-        return symbol
+        return _from_hex(self, value)
+
+
+@dataclass(frozen=True)
+class Codeword(Encoding):
+    """A seed in the lowest bits, above it the number of one of its codewords. Each coordinate of
+    the codeword, at length one, is added in units of 2^-30, to the nearest; in the cells after them
+    the square of its nearest whole number of 2^-15."""
+
+    cells: int
+    codewords: int
+    public_bits = SEED_BITS
+
+    @property
+    def dimension(self) -> int:
+        return self.cells // 2
+
+    @property
+    def limit(self) -> int:
+        return self.codewords << SEED_BITS
+
+    def is_symbol(self, number: int) -> bool:
+        return 0 <= number < self.limit
+
+    def symbols(self) -> Iterator[int]:
+        return (number << SEED_BITS for number in range(self.codewords))
+
+    @property
+    def most_cells(self) -> int:
+        return self.cells
+
+    def symbol_in(self, cell: int) -> int:  # noqa: ARG002 # each adds to all cells
+        return 0
+
+    def cells_of(self, symbol: int) -> Iterator[int]:  # noqa: ARG002 # each adds to all cells
+        return iter(range(self.cells))
+
+    def amounts(self, symbol: int) -> Iterator[tuple[int, int]]:
+        number, seed = symbol >> SEED_BITS, symbol & (1 << SEED_BITS) - 1
+        pair = codeword(seed, number >> 1, self.dimension)
+        scale = (UNIT, -UNIT)[number & 1] / sqrt(sum(map(mul, pair, pair)))
+        whole = [round(each * scale) for each in pair]
+        return enumerate([*whole, *(round(each / ROOT) ** 2 for each in whole)])
+
+    def to_json(self, symbol: int) -> str:
+        return _as_hex(self, symbol)
+
+    def from_json(self, value: object) -> int:
+        return _from_hex(self, value)
+
+
+def _as_hex(encoding: Encoding, symbol: int) -> str:
+    """The payload's bytes as hex digits."""
+    return symbol.to_bytes(encoding.payload_size, "little").hex()
+
+
+def _from_hex(encoding: Encoding, value: object) -> int:
+    digits = 2 * encoding.payload_size
+    if not isinstance(value, str) or len(value) != digits or not is_hex(value):
+        raise ValueError(f"{digits} hex digits in lower case")
+    symbol = int.from_bytes(bytes.fromhex(value), "little")
+    if not encoding.is_symbol(symbol):
+        raise ValueError("symbol out of range")
+    return symbol
 
 
 def is_hex(text: str) -> bool:

@@ -3,7 +3,8 @@
 One object says everything, so that nobody asks for its class or name: client, server, simulator,
 proof and tests read the same one. The table `mechanisms/__init__.py` lists them.
 
-Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number.
+Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number; of
+vectors, which have no end, those along the axes.
 Probabilities follow by exact arithmetic from integers in units of 2^-64.
 """
 
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
 
-# Given the answer, a report counts
+# Given the answer, and its public bits if it has some, a report counts
 MULTINOMIAL: Literal["multinomial"] = "multinomial"  # in exactly one cell
 INDEPENDENT: Literal["independent"] = "independent"  # in each cell or not, independently
 DEPENDENT: Literal["dependent"] = "dependent"  # in several at once, in some other way
-Joint = Literal["multinomial", "independent", "dependent"]
+SUMS: Literal["sums"] = "sums"  # in all of them, each time by another amount
+Joint = Literal["multinomial", "independent", "dependent", "sums"]
 
 LARGEST_TABLE = 1_000_000  # probabilities that are printed
 
@@ -37,8 +39,8 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     label: ClassVar[str]  # in figures, where there is little room
-    kind: ClassVar[str]  # the kind of question that it answers: bit, number or choice
-    sizes: ClassVar[range]  # that it takes: options of a choice, steps of a number's grid
+    kind: ClassVar[str]  # the kind of question that it answers: bit, number, choice or vector
+    sizes: ClassVar[range]  # that it takes: options, steps of a grid, a vector's dimensions
     proved_sizes: ClassVar[tuple[int, ...]]  # at which `certify` proves it
     chosen_by_itself: ClassVar[bool] = True  # where a survey names no mechanism
     given: ClassVar[bool] = False  # its integers come with the survey: no formula has them
@@ -76,7 +78,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """P[symbol | answer], exactly."""
+        """P[symbol | answer], exactly; given the public bits, which do not depend on the answer."""
 
     @abstractmethod
     def rate(self, cell: int, answer: int) -> int:
@@ -94,7 +96,7 @@ class Mechanism(ABC):
     @abstractmethod
     def predicted_error(self, reports: int) -> float:
         """The standard error to expect of an estimate: for choices the root mean square over the
-        options, for numbers that of the worst answers, as a share of the range."""
+        options, for numbers and coordinates that of the worst answers, as a share of the range."""
 
     @property
     @abstractmethod

@@ -92,6 +92,10 @@ def lie_units(epsilon: Epsilon, symbols: int) -> int:
     return lie
 
 
+def nearest(numerator: int, denominator: int) -> int:
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
 def within(epsilon: Epsilon, larger: int, smaller: int) -> bool:
     """Proof that larger / smaller <= e^ε: by a lower bound of e^ε, so True is never wrong."""
     return larger << PROOF_PRECISION <= exp_interval(*epsilon.ratio, PROOF_PRECISION).low * smaller

@@ -6,7 +6,7 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question
+from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, Vector
 from deniable.shared.survey.reader import Reader
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Choice",
     "Number",
     "Question",
+    "Vector",
     "parse_question",
     "question_document",
 ]
@@ -26,7 +27,7 @@ def parse_question(reader: Reader) -> Question:
     question = KINDS[kind].parse(reader, name, _epsilon(reader))
     integers = reader.optional("integers", list)
     reader.done()
-    if not question.mechanism.is_private():  # each of two neighbours is rounded up by up to a unit
+    if not question.mechanism.is_private():  # a fine table's diagonal, which takes all remainders
         raise InvalidSurvey(
             f"{reader.path}.epsilon",
             f"{question.epsilon} is too small for so fine a table; take 0.000001 or more",

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from deniable.server.work.progress import progress
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.ending import ended_by_signals
@@ -28,7 +29,6 @@ from deniable.simulations.demo.story import (
     people_a_day,
     play_story,
 )
-from deniable.simulations.frame.progress import progress
 
 if TYPE_CHECKING:
     from deniable.server.results import Results, Row

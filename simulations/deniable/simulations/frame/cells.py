@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
+from deniable.server.work.map_merge import map_merge
 from deniable.simulations.frame.journal import Journal
-from deniable.simulations.frame.map_merge import map_merge
 from deniable.simulations.frame.study import Cell, Row, Run, Study
 
 

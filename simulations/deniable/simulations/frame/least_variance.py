@@ -5,6 +5,8 @@
                 T = max over d of k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2
     a number    the optimal table's on its grid alone, at the worst place, without what rounding to
                 the grid adds; the range being [-1, 1]
+    a vector    1 / m^2 - 1, all coordinates together, where each person's has the length 1; m is
+                the mean along the vector of a report of the best cap (PrivUnit)
 
 T is the most that any report tells of k shares that are all alike: the trace of its information
 about them, which is convex in each column of the report's probabilities, so largest where they have
@@ -16,22 +18,36 @@ Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for nu
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
 RANGE = 2  # of [-1, 1]
+
+
+def n_variance(mechanism: Shape) -> float:
+    """n times what noise and rounding add: to an option's share where shares are all alike, or to
+    the mean of numbers at the worst place, or to a whole vector."""
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.whole_error(1) ** 2 - 1
+    scale = RANGE if isinstance(mechanism, NumberTable) else 1
+    return (scale * mechanism.predicted_error(1)) ** 2
 
 
 def least_n_variance(mechanism: Shape) -> float | None:
     """What no mechanism for this question is below; None where it is not known closely."""
     if isinstance(mechanism, NumberTable):
         return least_of_a_number(mechanism.epsilon)
+    if isinstance(mechanism, VectorDesign):
+        return mechanism.least_error**2 - 1
     return least_of_a_share(float(mechanism.epsilon), mechanism.options)
 
 
+@lru_cache(maxsize=256)
 def least_of_a_share(epsilon: float, options: int) -> float:
     """Of each of them: ((k - 1)^2 / T - (k - 1) / k) / k, in a sum without differences."""
     e, k = math.exp(epsilon), options
@@ -47,6 +63,7 @@ def told(epsilon: float, options: int) -> float:
     return max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
 
 
+@lru_cache(maxsize=32)
 def least_of_a_number(epsilon: Epsilon) -> float | None:
     """None where the search finds no table, or is over before ε is."""
     from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, optimal_table

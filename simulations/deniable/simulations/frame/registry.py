@@ -18,6 +18,7 @@ SUMMARIES = {
     "test": "people needed to tell two shares apart, in each model",
     "mean": "a bounded mean: local mechanisms against a trusted curator",
     "histogram": "a choice among options: local mechanisms against noisy bins",
+    "mechanisms": "every mechanism against the least error that is possible, and its cost",
     "select": "which of many is the most: votes, and conditions as in model selection",
     "median": "a median: local search against the exponential mechanism",
     "survey": "your own survey and population: intervals, people needed, attacks",

@@ -5,8 +5,8 @@ are all alike, or of the mean of numbers that all stand at the worst place, with
 [-1, 1]. The least that any local mechanism can have is in `frame/least_variance.py`.
 
 How many direct answers carry as much depends on how people differ: here their answers are spread
-evenly, over the options or over the range. With σ^2 the variance of one, n deniable answers are
-worth n σ^2 / (σ^2 + n_variance), at the worst place.
+evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
+deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
-from deniable.simulations.frame.least_variance import RANGE, least_n_variance
+from deniable.simulations.frame.least_variance import RANGE, least_n_variance, n_variance
 
 
 def plan(asked: Mapping[str, Any], people: int | None, error: float | None) -> dict[str, Any]:
@@ -55,11 +56,6 @@ def people_for(question: Question, error: float) -> int:
     """How many it takes until half of the 95 % interval is this small."""
     one = Z95 * question.mechanism.predicted_error(1) * question.span
     return max(1, math.ceil((one / error) ** 2 * (1 - 1e-12)))
-
-
-def n_variance(mechanism: Shape) -> float:
-    scale = RANGE if isinstance(mechanism, NumberTable) else 1
-    return (scale * mechanism.predicted_error(1)) ** 2
 
 
 def read(asked: Mapping[str, Any]) -> Question:
@@ -96,6 +92,8 @@ def _of_one(mechanism: Shape) -> float:
     """The variance of one direct answer, where they are spread evenly."""
     if isinstance(mechanism, NumberTable):
         return RANGE**2 / 12
+    if isinstance(mechanism, VectorDesign):
+        return 1.0
     return (mechanism.options - 1) / mechanism.options**2
 
 
@@ -103,5 +101,7 @@ def _central(mechanism: Shape, people: int) -> float:
     """The variance with a trusted server, for one person who answers otherwise."""
     if isinstance(mechanism, NumberTable):
         return BoundedMean(mechanism.epsilon).variance(people)
+    if isinstance(mechanism, VectorDesign):  # of a coordinate; the noise's length has a gamma's law
+        return (mechanism.dimension + 1) / (people * float(mechanism.epsilon)) ** 2
     moved = ADD_OR_DELETE if mechanism.options == 2 else REPLACE_ONE
     return GeometricCounts(mechanism.epsilon, moved).variance(people)

@@ -19,9 +19,10 @@ def _arguments(parser: ArgumentParser) -> None:
         "Say what one question will tell, before anyone is asked: with so many people, or how many "
         "it takes for a given error."
     )
-    parser.add_argument("--kind", choices=("bit", "number", "choice"), required=True)
+    parser.add_argument("--kind", choices=("bit", "number", "choice", "vector"), required=True)
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     parser.add_argument("--options", metavar="K", type=int, help="of a choice")
+    parser.add_argument("--dimension", metavar="D", type=int, help="coordinates of a vector")
     parser.add_argument("--low", type=float, default=0.0, help="of a number (default 0)")
     parser.add_argument("--high", type=float, default=1.0, help="of a number (default 1)")
     parser.add_argument("--mechanism", metavar="NAME", help="left out: as a survey would have it")
@@ -30,7 +31,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "--error",
         metavar="X",
         type=float,
-        help="half of the 95 %% interval: of a share 0.01 is one point, of a number its own unit",
+        help="half of the 95 %% interval: of a share 0.01 is one point, of a number its own unit, "
+        "of a vector each coordinate",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
 
@@ -62,6 +64,10 @@ def _question(arguments: Namespace) -> dict[str, Any]:
         if arguments.options is None or not 2 <= arguments.options <= MOST_OPTIONS:
             raise WrongUse(f"--options of a choice is 2 to {MOST_OPTIONS:,}")
         asked["options"] = [f"option {number}" for number in range(1, arguments.options + 1)]
+    if kind == "vector":
+        if arguments.dimension is None:
+            raise WrongUse("--dimension of a vector is how many coordinates it has")
+        asked["dimension"] = arguments.dimension
     return asked
 
 

@@ -6,11 +6,14 @@
 A mechanism says how the cells of a report hang together (`joint`), and that decides how:
 
     one cell for each report    fixed   designs: n_v keep, each with probability p - q; all others
-                                        are uniform. Tables: one multinomial for each answer, or
-                                        fewer draws where the table is a walk (`walk.py`)
+                                        are uniform. Where several symbols speak for an option,
+                                        those who keep it have any of them. Tables: one
+                                        multinomial for each answer, or fewer draws where the
+                                        table is a walk (`walk.py`)
                                 drawn   one multinomial, whatever the mechanism            joint
     independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
     dependent cells             the same, and what ties them together is left out      marginals
+    sums                        normal, with their mean and covariance                 moments
 """
 
 from __future__ import annotations
@@ -22,15 +25,22 @@ from typing import Literal, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
+from deniable.server.estimation.supports import around
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, SUMS
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.cyclic import CyclicDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.population import vectors
 from deniable.simulations.population.walk import walk_rate, walked
 
 JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
+MOMENTS: Literal["moments"] = "moments"
+Exactness = Literal["joint", "marginals", "moments"]
+MOST_SINGLY = 2**22  # people who are drawn one by one, at most
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class Tallies:
 
     counts: NDArray[np.int64]
     reports: int
-    exactness: Literal["joint", "marginals"]
+    exactness: Exactness
 
 
 def fixed(
@@ -55,10 +65,14 @@ def fixed(
     match mechanism:
         case NumberTable():
             counts = _table(mechanism, held, repetitions, generator)
+        case CyclicDesign():
+            counts = _symbols(mechanism, held, repetitions, generator)
         case SupportDesign() if mechanism.joint == MULTINOMIAL:
             counts = _one_option(mechanism, held, repetitions, generator)
         case SupportDesign():
             counts = _supports(mechanism, held, (repetitions, held.shape[1]), generator)
+        case VectorDesign():
+            counts = vectors.along_axes(mechanism, held, repetitions, generator)
         case _:
             assert_never(mechanism)
     return Tallies(counts, reports, _exactness(mechanism))
@@ -75,9 +89,12 @@ def drawn(
     people anew."""
     if mechanism.joint == MULTINOMIAL:
         counts = generator.multinomial(people, rates(mechanism, distribution), repetitions)
+        return Tallies(counts, people, JOINT)
+    held = generator.multinomial(people, np.asarray(distribution, dtype=float), repetitions)
+    if isinstance(mechanism, VectorDesign):
+        counts = vectors.along_axes(mechanism, held, repetitions, generator)
     else:
         assert isinstance(mechanism, SupportDesign), "each report of a table counts in one cell"
-        held = generator.multinomial(people, np.asarray(distribution, dtype=float), repetitions)
         counts = _supports(mechanism, held, None, generator)
     return Tallies(counts, people, _exactness(mechanism))
 
@@ -89,14 +106,21 @@ def rates(mechanism: Shape, distribution: Sequence[float]) -> NDArray[np.float64
     match mechanism:
         case NumberTable():
             return np.asarray(shares @ _rows(mechanism))
+        case CyclicDesign():
+            blind, speaking = mechanism.rates
+            return np.asarray(blind * shares.sum() + (speaking - blind) * around(mechanism, shares))
         case SupportDesign():
             p, q = mechanism.keep / ONE, mechanism.lie / ONE
             return np.asarray(q + (p - q) * shares)
+        case VectorDesign():
+            return vectors.expected(mechanism, shares)
         case _:
             assert_never(mechanism)
 
 
-def _exactness(mechanism: Shape) -> Literal["joint", "marginals"]:
+def _exactness(mechanism: Shape) -> Exactness:
+    if mechanism.joint == SUMS:
+        return MOMENTS
     return MARGINALS if mechanism.joint == DEPENDENT else JOINT
 
 
@@ -114,6 +138,30 @@ def _one_option(
     counts += generator.multinomial(
         held.sum(axis=1) - counts.sum(axis=1), np.full(options, 1 / options)
     )
+    return counts
+
+
+def _symbols(
+    mechanism: CyclicDesign,
+    held: NDArray[np.int64],
+    repetitions: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Those who see their answer have any symbol that speaks for it, all others any at all."""
+    seeing = generator.binomial(held, 1 - mechanism.blind / ONE, (repetitions, held.shape[1]))
+    every = np.full(mechanism.modulus, 1 / mechanism.modulus)
+    counts = generator.multinomial(held.sum(axis=1) - seeing.sum(axis=1), every)
+    places = np.asarray(mechanism.difference_set, np.int64)
+    own = np.full(mechanism.speaking, 1 / mechanism.speaking)
+    answers = np.arange(held.shape[1])
+    for repetition, times in enumerate(seeing):
+        row = counts[repetition]
+        many = times > min(mechanism.speaking, MOST_SINGLY // len(times))
+        singly = np.repeat(answers[~many], times[~many])
+        symbols = places[generator.integers(mechanism.speaking, size=len(singly))] - singly
+        row += np.bincount(symbols % mechanism.modulus, minlength=mechanism.modulus)
+        for answer in answers[many]:
+            row[places - answer] += generator.multinomial(times[answer], own)
     return counts
 
 

@@ -13,11 +13,13 @@ from deniable.server.store.postgres.address import Database
 from deniable.server.store.postgres.locks import CREATING, lock
 from deniable.server.store.postgres.schema import PURGED, RECEIVING, TABLES, VERSION
 from deniable.server.store.protocol import StoreLost
+from deniable.server.store.sql.register import begin_register_in, say_version
 from deniable.server.store.sql.tables import about, metadata
 from deniable.shared.errors import StoreUnusable
 
 CONNECTIONS, MORE, PATIENCE_SECONDS = 4, 8, 10
 UPGRADE = "DEPLOYING.md says how to upgrade"
+OLDER = frozenset({"1"})  # the versions that are migrated
 BEGIN = {"schema": str(VERSION), RECEIVING: "0", PURGED: "0"}
 READ_ONLY = "the database is read-only, a standby perhaps; name the primary with --store"
 CURES = {  # by SQLSTATE, or by its class
@@ -35,7 +37,8 @@ LOST = ("58", "XX")  # an error of the disk, damaged pages
 
 
 def create_database(database: Database) -> Engine:
-    """The database, with tables made in it if it has none yet. Only where it can be written."""
+    """The database, with tables made in it if it has none yet, or migrated. Only where it can be
+    written."""
     engine = engine_of(database)
     with _or_closed(engine), transaction(engine, "make its tables") as connection:
         check_not_read_only(connection)
@@ -44,6 +47,9 @@ def create_database(database: Database) -> Engine:
             metadata.create_all(connection, TABLES, checkfirst=False)
             rows = [{"key": key, "value": value} for key, value in BEGIN.items()]
             connection.execute(about.insert(), rows)
+        elif _version(connection) in OLDER:
+            begin_register_in(connection)
+            say_version(connection, VERSION)
         check_version(connection, database)
     return engine
 
@@ -63,14 +69,19 @@ def open_database(database: Database) -> Engine:
 
 def check_version(connection: Connection, database: Database) -> None:
     """Refuse tables that this version does not know."""
-    version = connection.scalar(select(about.c.value).where(about.c.key == "schema"))
+    version = _version(connection)
     if version != str(VERSION):
         older = version is not None and version.isdigit() and int(version) < VERSION
         cure = UPGRADE if older else "use the deniable that wrote it, or a newer one"
+        cure = "`deniable serve` migrates it when it starts" if version in OLDER else cure
         raise StoreUnusable(
             f"{database} has schema version {version}, and this deniable reads version {VERSION}; "
             f"{cure}. Nothing was changed."
         )
+
+
+def _version(connection: Connection) -> str | None:
+    return connection.scalar(select(about.c.value).where(about.c.key == "schema"))
 
 
 def check_not_read_only(connection: Connection) -> None:

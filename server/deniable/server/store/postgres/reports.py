@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, union_all
 
 from deniable.server.store.postgres.locks import lock_group
 from deniable.server.store.postgres.saying import said, say
 from deniable.server.store.postgres.schema import ENVELOPES, PURGED, RECEIVING
-from deniable.server.store.records import Cells, Upload, UploadKey
+from deniable.server.store.records import Cells, Kept, Upload, UploadKey
 from deniable.server.store.sql.reports import add_to_tally, is_sealed
 
 _key = attrgetter("key")
@@ -67,6 +67,22 @@ class PostgresTransaction:
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
         add_to_tally(self._connection, sequence, number, self._node, reports, cells)
+
+
+def next_envelopes(
+    connection: Connection, sequence: int, number: int, after: bytes, most: int
+) -> list[Kept]:
+    """Those that follow an id. Each is in one table, also while others settle."""
+    rows = union_all(
+        *(
+            select(table.c.id, table.c.count, table.c.payload).where(
+                table.c.survey == sequence, table.c.round == number, table.c.id > after
+            )
+            for table in ENVELOPES
+        )
+    ).subquery()
+    found = connection.execute(select(rows).order_by(rows.c.id).limit(most))
+    return [Kept(bytes(id_), count, bytes(payload)) for id_, count, payload in found]
 
 
 def delete_envelopes(connection: Connection, rounds: Sequence[tuple[int, int]], most: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete
 
 from deniable.server.store.postgres.address import Database
 from deniable.server.store.postgres.database import (
@@ -16,13 +16,21 @@ from deniable.server.store.postgres.database import (
     transaction,
 )
 from deniable.server.store.postgres.locks import GROUPS, lock
-from deniable.server.store.postgres.reports import PostgresTransaction, delete_envelopes
-from deniable.server.store.postgres.settling import Settler
+from deniable.server.store.postgres.reports import (
+    PostgresTransaction,
+    delete_envelopes,
+    next_envelopes,
+)
+from deniable.server.store.postgres.saying import say
+from deniable.server.store.postgres.schema import ENVELOPES, PURGED
+from deniable.server.store.postgres.settling import Settler, rewrite_surveys
+from deniable.server.store.records import Kept
 from deniable.server.store.sql.reports import seal_rounds, sealed_rounds
 from deniable.server.store.sql.store import SqlStore
-from deniable.server.store.sql.surveys import add_survey
+from deniable.server.store.sql.surveys import add_survey, delete_survey
 
 PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
+AT_ONCE = 256  # envelopes that are read at once: one may have 1 MiB
 CLOSE_SECONDS = 10.0
 
 
@@ -54,6 +62,28 @@ class PostgresStore(SqlStore):
         with self._writing("publish a survey") as connection:
             connection.exec_driver_sql("LOCK TABLE surveys IN EXCLUSIVE MODE")
             return add_survey(connection, document, signature, key)
+
+    def delete_survey(self, sequence: int) -> None:
+        """Once no group is halfway that might count for it."""
+        with self._writing("delete a survey") as connection:
+            lock(connection, GROUPS)
+            connection.exec_driver_sql("LOCK TABLE surveys IN EXCLUSIVE MODE")
+            for table in ENVELOPES:
+                connection.execute(delete(table).where(table.c.survey == sequence))
+            say(connection, PURGED, "1")
+            delete_survey(connection, sequence)
+        self._settler.done = False
+        rewrite_surveys(self._engine)
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        after = b""
+        while True:
+            with self._reading("read envelopes") as connection:
+                kept = next_envelopes(connection, sequence, number, after, AT_ONCE)
+            if not kept:
+                return
+            yield from kept
+            after = kept[-1].id
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, select
 
-from deniable.server.store.protocol import Damaged
+from deniable.server.store.protocol import NO_SURVEY, Damaged
 from deniable.server.store.records import Cells, RoundTally
 from deniable.server.store.sql.digest import digest_of
-from deniable.server.store.sql.tables import counters, tallies
+from deniable.server.store.sql.tables import counters, surveys, tallies
 from deniable.server.store.sql.upsert import add, put
 
 LITTLE_ENDIAN = np.dtype("<i8")
@@ -51,9 +51,15 @@ def tally_row(
     return row | {"digest": digest_of(*row.values())}
 
 
-def read_tallies(connection: Connection, sequence: int) -> list[RoundTally]:
+def read_tallies(
+    connection: Connection, sequence: int, first: int | None, last: int | None
+) -> list[RoundTally]:
     """Every round that has reports, in order; what several nodes have counted is added up."""
     query = select(tallies).where(tallies.c.survey == sequence).order_by(tallies.c.round)
+    if first is not None:
+        query = query.where(tallies.c.round >= first)
+    if last is not None:
+        query = query.where(tallies.c.round <= last)
     rounds: dict[int, RoundTally] = {}
     for row in connection.execute(query):
         tally = _checked(row)
@@ -99,7 +105,10 @@ def read_counters(connection: Connection, sequence: int) -> dict[str, int]:
 
 def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
     """In one order, so that nodes do not wait for each other in a circle."""
+    known = set(connection.scalars(select(surveys.c.sequence))) | {NO_SURVEY}
     for (sequence, outcome), reports in sorted(counts.items()):
+        if sequence not in known:
+            continue  # it was deleted meanwhile
         row = {"survey": sequence, "outcome": outcome, "reports": reports}
         add(connection, counters, row, "reports")
 

@@ -12,7 +12,8 @@ from typing import Self
 from sqlalchemy import Connection, select
 
 from deniable.server.store.records import RoundTally, SurveyRow, Token
-from deniable.server.store.sql import reports, surveys, tokens
+from deniable.server.store.register import RegisterEntry
+from deniable.server.store.sql import register, reports, surveys, tokens
 from deniable.server.store.sql.tables import about
 from deniable.server.store.sql.upsert import put
 
@@ -44,17 +45,17 @@ class SqlStore(ABC):
 
     # Surveys
 
-    def surveys_mark(self) -> tuple[int, int]:
+    def surveys_mark(self) -> int:
         with self._reading("read its surveys") as connection:
-            return surveys.surveys_mark(connection)
+            return register.register_length(connection)
 
     def surveys(self, after: int = 0) -> list[SurveyRow]:
         with self._reading("read its surveys") as connection:
             return surveys.read_surveys(connection, after)
 
-    def closed_surveys(self) -> frozenset[int]:
+    def survey_states(self) -> Mapping[int, bool]:
         with self._reading("read its surveys") as connection:
-            return surveys.closed_surveys(connection)
+            return surveys.survey_states(connection)
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
         with self._writing("publish a survey") as connection:
@@ -64,6 +65,10 @@ class SqlStore(ABC):
         with self._writing("close a survey") as connection:
             surveys.close_survey(connection, sequence)
 
+    def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
+        with self._reading("read its register") as connection:
+            return register.read_register(connection, after, most)
+
     def enrolled_keys(self) -> frozenset[str]:
         with self._reading("read its keys") as connection:
             return surveys.enrolled_keys(connection)
@@ -72,11 +77,21 @@ class SqlStore(ABC):
         with self._writing("enrol a key") as connection:
             surveys.enrol_key(connection, key)
 
+    def retired_keys(self) -> frozenset[str]:
+        with self._reading("read its keys") as connection:
+            return surveys.read_retired_keys(connection)
+
+    def retire_key(self, key: str) -> None:
+        with self._writing("retire a key") as connection:
+            surveys.retire_key(connection, key)
+
     # Reports
 
-    def tallies(self, sequence: int) -> list[RoundTally]:
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
         with self._reading("read tallies") as connection:
-            return reports.read_tallies(connection, sequence)
+            return reports.read_tallies(connection, sequence, first, last)
 
     def report_totals(self) -> Mapping[int, int]:
         with self._reading("read tallies") as connection:

@@ -52,6 +52,22 @@ keys = Table(
     column("key", String(64), "a public key whose surveys this server publishes", primary_key=True),
 )
 
+retired_keys = Table(
+    "retired_keys",
+    metadata,
+    column("key", String(64), "a key that is never enrolled again", primary_key=True),
+)
+
+register = Table(
+    "register",
+    metadata,
+    column("number", Integer, "from 1, without gaps", primary_key=True, autoincrement=False),
+    column("event", String, "published, closed or deleted"),
+    column("survey", String(64), "the survey's id, in hex"),
+    column("key", String(64), "the public key that signed it, in hex"),
+    column("head", String(64), "SHA-256 of the head before and of this entry, in hex"),
+)
+
 tallies = Table(
     "tallies",
     metadata,
@@ -93,4 +109,4 @@ tokens = Table(
     column("expires", BigInteger, "from when on it is worth nothing, in seconds since 1970"),
 )
 
-SHARED = (about, surveys, keys, tallies, counters, tokens)
+SHARED = (about, surveys, keys, retired_keys, register, tallies, counters, tokens)

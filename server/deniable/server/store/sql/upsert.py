@@ -25,10 +25,11 @@ def add(connection: Connection, table: Table, row: Mapping[str, object], column:
     )
 
 
-def put_new(connection: Connection, table: Table, row: Mapping[str, object]) -> None:
-    """The row, unless one like it is there."""
+def put_new(connection: Connection, table: Table, row: Mapping[str, object]) -> bool:
+    """The row, unless one like it is there. Whether it was new."""
     statement = _insert(connection, table).values(row)
-    connection.execute(statement.on_conflict_do_nothing())
+    new = statement.on_conflict_do_nothing().returning(*table.primary_key)
+    return connection.execute(new).first() is not None
 
 
 def _insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

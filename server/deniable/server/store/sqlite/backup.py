@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from sqlalchemy import Engine
 
 from deniable.server.store.sql.reports import report_totals
 from deniable.server.store.sqlite.database import (
@@ -14,12 +17,16 @@ from deniable.server.store.sqlite.database import (
     PRIVATE_FILE,
     check_version,
     create_folder,
+    engine_of,
     open_database,
     transaction,
     version_of,
 )
 from deniable.server.store.sqlite.migration import migrate_file
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+
+COPIED_AT_ONCE = 2**20
+LOGS = ("-wal", "-shm")
 
 
 def back_up(data: Path, target: Path) -> int:
@@ -33,20 +40,20 @@ def back_up(data: Path, target: Path) -> int:
             # In the order of keys and without free pages: a copy of the pages would keep theirs.
             source.execute("VACUUM INTO ?", [str(unfinished)])
         check(unfinished)
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.replace(target)
     except sqlite3.Error as error:
         raise StoreUnusable(f"the backup failed: {error}; {target} was not written") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    _sync(target.parent)
+    sync(target.parent)
     return target.stat().st_size
 
 
-def restore(source: Path, data: Path) -> None:
+def restore(source: Path, data: Path) -> int:
     """Make a data folder from a backup that has been found whole; never over another.
 
-    A backup of an older version is migrated in its new place."""
+    A backup of an older version is migrated in its new place. How many reports it has counted."""
     if not source.is_file():
         raise WrongUse(f"there is no backup at {source}")
     check(source)
@@ -58,12 +65,21 @@ def restore(source: Path, data: Path) -> None:
             f"{data} holds data already, and a restore never overwrites; name another folder"
         )
     unfinished.unlink(missing_ok=True)
-    _new_file(unfinished).write_bytes(source.read_bytes())
-    migrate_file(unfinished)
-    check(unfinished)
-    _sync(unfinished)
-    unfinished.replace(target)
-    _sync(data)
+    try:
+        with source.open("rb") as copied, _new_file(unfinished).open("wb") as file:
+            shutil.copyfileobj(copied, file, COPIED_AT_ONCE)
+        migrate_file(unfinished)
+        check(unfinished)
+        reports = _reports(engine_of(unfinished))
+        sync(unfinished)
+        unfinished.replace(target)
+    except OSError as error:
+        raise StoreUnusable(f"the restore failed: {error.strerror}; {target} is not made") from None
+    finally:
+        for end in ("", *LOGS):
+            unfinished.with_name(unfinished.name + end).unlink(missing_ok=True)
+    sync(data)
+    return reports
 
 
 def check(file: Path) -> None:
@@ -81,10 +97,14 @@ def check(file: Path) -> None:
 
 def _check_tallies(data: Path) -> None:
     """A copy of damaged counts would pass for a good one."""
-    engine = open_database(data)
+    _reports(open_database(data))
+
+
+def _reports(engine: Engine) -> int:
+    """All that are counted; Damaged where a tally is not what was written."""
     try:
         with transaction(engine, "read tallies", writes=False) as connection:
-            report_totals(connection)
+            return sum(report_totals(connection).values())
     finally:
         engine.dispose()
 
@@ -100,7 +120,8 @@ def _new_file(path: Path) -> Path:
     return path
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -19,21 +19,14 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from deniable.server.store.records import Kept
 
 SIZE = 960  # four of them make a page of 4,096 bytes
 ID_BYTES = 16
 BITS = 8 * (ID_BYTES + 1)  # of a place: one more than of an id are used
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
-
-
-class Kept(NamedTuple):
-    """An envelope as it is stored."""
-
-    id: bytes
-    reports: int
-    payload: bytes
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:

@@ -6,14 +6,14 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count, groupby
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Connection
 
-from deniable.server.store.protocol import StoreLost
-from deniable.server.store.records import Upload, UploadKey
+from deniable.server.store.protocol import Damaged, StoreLost
+from deniable.server.store.records import Kept, Upload, UploadKey
 from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sqlite import bucket
-from deniable.server.store.sqlite.bucket import Kept
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
 _key, _id = attrgetter("key"), attrgetter("id")
@@ -32,6 +32,9 @@ INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
 SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+NEXT = """
+SELECT * FROM envelopes WHERE survey = ? AND round = ? AND place > ? ORDER BY place LIMIT ?
+"""
 DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
@@ -74,6 +77,22 @@ def delete_envelopes(connection: Connection, rounds: Sequence[Round], most: int)
     if rows:
         connection.exec_driver_sql(DROP, [(number,) for number, _ in rows])
     return sum(bucket.rows(packed) for _, packed in rows)
+
+
+def next_buckets(
+    connection: Connection, of: Round, after: bytes, most: int
+) -> tuple[bytes, list[Kept]]:
+    """What is in the buckets that follow a place, and the last one's place."""
+    rows = connection.exec_driver_sql(NEXT, (*of, after, most)).all()
+    kept = [each for row in rows for each in unpacked(row)]
+    return (rows[-1][3] if rows else after), kept
+
+
+def unpacked(row: Sequence[Any]) -> list[Kept]:  # Any: its columns have many types
+    *values, rows, digest = row
+    if digest_of(*values, rows) != digest:
+        raise Damaged("envelopes in the store are damaged")
+    return bucket.unpack(rows)
 
 
 def _bucket(

@@ -10,15 +10,12 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 
-from deniable.server.store.protocol import Damaged
-from deniable.server.store.records import Cells, RoundTally
-from deniable.server.store.sql.digest import digest_of
+from deniable.server.store.records import Cells, Kept, RoundTally
 from deniable.server.store.sql.reports import read_tally, tally_blob, tally_row
 from deniable.server.store.sql.tables import tallies
 from deniable.server.store.sql.upsert import put
-from deniable.server.store.sqlite import bucket
-from deniable.server.store.sqlite.bucket import Kept
 from deniable.server.store.sqlite.database import open_database, transaction
+from deniable.server.store.sqlite.envelopes import unpacked
 from deniable.server.store.sqlite.reports import HERE
 from deniable.server.store.sqlite.schema import envelopes
 
@@ -66,10 +63,7 @@ class Inspection:
         """A round's envelopes; Damaged says that not all of them can be read."""
         query = select(envelopes).where(envelopes.c.survey == survey, envelopes.c.round == number)
         for row in self._connection.execute(query):
-            *values, digest = row
-            if digest_of(*values) != digest:
-                raise Damaged("envelopes in the store are damaged")
-            yield from bucket.unpack(row.rows)
+            yield from unpacked(row)
 
     def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
         """Instead of the tally that an unsealed round has."""

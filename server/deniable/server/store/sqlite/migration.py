@@ -1,7 +1,8 @@
-"""From schema version 1 to the present one: all of it in one transaction, or nothing.
+"""From an older schema version to the present one: all of it in one transaction, or nothing.
 
 Version 1 gave each envelope a number as it came. The pages that held them are overwritten with
 zeros when their table is dropped, so that nothing of that order is left in the folder.
+Version 2 had no register of surveys, and no keys that are retired.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from deniable.server.store.records import Kept
+from deniable.server.store.sql.register import begin_register_in, say_version
 from deniable.server.store.sql.reports import tally_row
-from deniable.server.store.sql.tables import about, tallies
-from deniable.server.store.sqlite.bucket import Kept
+from deniable.server.store.sql.tables import tallies
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
@@ -36,12 +38,15 @@ def migrate(data: Path) -> bool:
 
 
 def migrate_file(file: Path) -> bool:
-    if version_of(file) not in OLDER:
+    if (version := version_of(file)) not in OLDER:
         return False
     engine = engine_of(file)
     try:
         with transaction(engine, "migrate its tables") as connection:
-            _migrate(connection)
+            if version == "1":
+                _put_in_buckets(connection)
+            begin_register_in(connection)
+            say_version(connection, VERSION)
         if not empty_log(engine):
             raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")
     finally:
@@ -49,7 +54,7 @@ def migrate_file(file: Path) -> bool:
     return True
 
 
-def _migrate(connection: Connection) -> None:
+def _put_in_buckets(connection: Connection) -> None:
     for table in (envelopes, tallies):
         connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO old_{table.name}")
         table.create(connection)
@@ -60,8 +65,6 @@ def _migrate(connection: Connection) -> None:
         connection.execute(tallies.insert().values(tally_row(*row)))
     for table in (envelopes, tallies):
         connection.exec_driver_sql(f"DROP TABLE old_{table.name}")
-    version = about.update().where(about.c.key == "schema")
-    connection.execute(version.values(value=str(VERSION)))
 
 
 def _move_envelopes(connection: Connection) -> None:

@@ -8,20 +8,24 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete
 
+from deniable.server.store.records import Kept
 from deniable.server.store.sql.reports import sealed_rounds
 from deniable.server.store.sql.store import SqlStore
+from deniable.server.store.sql.surveys import delete_survey
 from deniable.server.store.sqlite.database import (
     create_database,
     empty_log,
     open_database,
     transaction,
 )
-from deniable.server.store.sqlite.envelopes import delete_envelopes
+from deniable.server.store.sqlite.envelopes import delete_envelopes, next_buckets
 from deniable.server.store.sqlite.reports import SqliteTransaction
+from deniable.server.store.sqlite.schema import envelopes
 from deniable.shared.errors import StoreUnusable
 
+BUCKETS = 64  # that are read at once: one may hold a body of 1 MiB
 LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 
 
@@ -54,6 +58,21 @@ class SqliteStore(SqlStore):
     def transaction(self) -> Iterator[SqliteTransaction]:
         with self._writing("write reports") as connection:
             yield SqliteTransaction(connection)
+
+    def delete_survey(self, sequence: int) -> None:
+        with self._writing("delete a survey") as connection:
+            connection.execute(delete(envelopes).where(envelopes.c.survey == sequence))
+            delete_survey(connection, sequence)
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        """By few buckets, since the log cannot be emptied while one reads."""
+        after = b""
+        while True:
+            with self._reading("read envelopes") as connection:
+                after, kept = next_buckets(connection, (sequence, number), after, BUCKETS)
+            if not kept:
+                return
+            yield from kept
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:

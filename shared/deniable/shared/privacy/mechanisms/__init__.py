@@ -1,7 +1,7 @@
 """Every mechanism, and the one of least predicted error where a survey names none.
 
-A mechanism is added by its own file and its line in DESIGNS or TABLES: from here `certify`, the
-defaults, the contract tests, the simulator and the documents' checks know it.
+A mechanism is added by its own file and its line in DESIGNS, TABLES or VECTORS: from here
+`certify`, the defaults, the contract tests, the simulator and the documents' checks know it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms.k_closest import KClosest
 from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
 from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
+from deniable.shared.privacy.mechanisms.projective_geometry import ProjectiveGeometry
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
@@ -22,14 +24,18 @@ from deniable.shared.privacy.mechanisms.unary import Unary
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
 __all__ = [
     "DESIGNS",
     "TABLES",
+    "VECTORS",
+    "KClosest",
     "KRandomizedResponse",
     "LocalLaplace",
     "OneBitMean",
     "OptimalTable",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "SplitSign",
     "SubsetSelection",
@@ -40,6 +46,7 @@ __all__ = [
     "number_table",
     "sizes",
     "support_design",
+    "vector_design",
 ]
 
 # Of two that err alike the first is taken: the one with the shorter report.
@@ -48,15 +55,17 @@ DESIGNS: list[type[SupportDesign]] = [
     KRandomizedResponse,
     SubsetSelection,
     Unary,
+    ProjectiveGeometry,
 ]
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
+VECTORS: list[type[VectorDesign]] = [KClosest]
 
 Kept = TypeVar("Kept", bound=Shape)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
     """Those that answer this kind of question, or all, by name."""
-    listed: list[type[Shape]] = [*DESIGNS, *TABLES]
+    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *VECTORS]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
@@ -73,6 +82,11 @@ def number_table(
     """The named table on the named grid; what is left out is chosen for the least variance of
     the worst answer."""
     return _least_error(TABLES, epsilon, steps, name)
+
+
+def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
+    """The named design, or the one of least error."""
+    return _least_error(VECTORS, epsilon, dimension, name)
 
 
 def mechanism(

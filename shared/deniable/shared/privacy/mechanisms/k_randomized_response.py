@@ -27,7 +27,7 @@ FAR = ONE + 2**45 + 2**20
 class KRandomizedResponse(OneOption):
     name, label, kind = "k-randomized-response", "k-RR", "choice"
     sizes = range(2, 65_537)
-    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192, 65_536)
+    proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192, 20_000, 65_536)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
         super().__init__(epsilon, options)

@@ -30,7 +30,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.shapes.support import ManyOptions
-from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval
+from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval, nearest
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -46,7 +46,7 @@ PRECISION = 192
 class SubsetSelection(ManyOptions):
     name, label, kind = "subset-selection", "subset selection", "choice"
     sizes = range(2, 8_193)  # 1 KiB a report
-    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192)
+    proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
         super().__init__(epsilon, options)
@@ -55,7 +55,7 @@ class SubsetSelection(ManyOptions):
         self.joint = MULTINOMIAL if d == 1 else DEPENDENT
         (self.miss,) = ceil_units(*epsilon.ratio, self._miss)
         self.keep = ONE - self.miss
-        self.lie = _nearest(self.keep * (d - 1) + self.miss * d, options - 1)
+        self.lie = nearest(self.keep * (d - 1) + self.miss * d, options - 1)
 
     def _miss(self, e: Interval) -> list[Interval]:
         """1 - p, with (1 + 1 / SLACK) in front of each set that lacks the true option."""
@@ -132,7 +132,3 @@ def best_subset(epsilon: Epsilon, options: int) -> int:
         < spread(below, e.low) * other * (options - other)
         else below
     )
-
-
-def _nearest(numerator: int, denominator: int) -> int:
-    return (2 * numerator + denominator) // (2 * denominator)

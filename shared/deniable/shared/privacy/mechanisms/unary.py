@@ -37,7 +37,7 @@ SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 class Unary(ManyOptions):
     name, label, kind = "unary", "unary", "choice"
     sizes = range(2, 8_193)  # 1 KiB a report
-    proved_sizes = (2, 3, 5, 16, 100, 1_024, 8_192)
+    proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
     joint = INDEPENDENT
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:

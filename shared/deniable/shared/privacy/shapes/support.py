@@ -3,9 +3,11 @@
     keep  p    the probability that a report supports the option that is true
     lie   q    the probability that it supports one that is not
 
-In the words of the field, a pure frequency oracle. The server counts the reports that support an
-option: a tally has one cell for each. With f the share of people who hold it, a report supports it
-at the rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is unbiased, with
+In the words of the field, a pure frequency oracle. What is estimated from is how many reports
+support each option. A tally has one cell for each; where many options share a few symbols it counts
+these, and `supported_by` says for which options a cell speaks. With f the share of people who hold
+an option, a report supports it at the rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is
+unbiased, with
 
     variance  (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -41,6 +44,10 @@ class SupportDesign(Mechanism):
 
     def rate(self, cell: int, answer: int) -> int:
         return self.keep if cell == answer else self.lie
+
+    def supported_by(self, cell: int) -> Iterable[int]:
+        """The options that every count in this cell supports, ascending."""
+        return (cell,)
 
     def variance(self, reports: int, share: float) -> float:
         true, false = (units * (ONE - units) / ONE**2 for units in (self.keep, self.lie))

@@ -18,7 +18,8 @@ from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.reader import Reader
 
-Statistic = Literal["share", "mean"]  # of the people who report: those who hold a label; a mean
+# Of the people who report: those who hold a label; a mean; the mean of one coordinate
+Statistic = Literal["share", "mean", "coordinate"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class BaseQuestion(ABC):
     kind: ClassVar[str]
     statistic: ClassVar[Statistic]  # what each of its estimates is
     unit: ClassVar[str] = ""
+    in_javascript: ClassVar[bool] = True  # whether the client for JavaScript answers it
     name: str
     mechanism: Mechanism
 
@@ -68,6 +70,11 @@ class BaseQuestion(ABC):
     @abstractmethod
     def example(self) -> object:
         """An answer, as an app would write it."""
+
+    @property
+    def shown_example(self) -> str:
+        """The same, as Python is written."""
+        return repr(self.example)
 
     @property
     @abstractmethod

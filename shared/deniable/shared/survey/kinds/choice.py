@@ -87,7 +87,8 @@ class Choice(BaseQuestion):
         return text
 
     def describe(self, symbol: int) -> str:
-        named = [self.options[number] for number in self.mechanism.cells_of(symbol)]
+        cells = self.mechanism.cells_of(symbol)
+        named = [self.options[n] for cell in cells for n in self.mechanism.supported_by(cell)]
         return ", ".join(named) or "none of the options"
 
 

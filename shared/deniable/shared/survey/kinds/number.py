@@ -120,7 +120,7 @@ def _nearest_float(answer: object, below: int, above: int) -> float:
 
 def _other_float(answer: Any) -> float:  # Any: told by what it can
     """Decimals, fractions, scalars of numpy's, and what an app derives from numbers."""
-    number = (math.nan, answer)[_is_number(type(answer))]  # type: ignore[arg-type]  # types are hashable
+    number = (math.nan, answer)[is_number(type(answer))]  # type: ignore[arg-type]  # types are hashable
     try:
         return float(number)
     except OverflowError:  # a fraction beyond all floats
@@ -128,7 +128,7 @@ def _other_float(answer: Any) -> float:  # Any: told by what it can
 
 
 @lru_cache(maxsize=64)
-def _is_number(kind: type) -> bool:
+def is_number(kind: type) -> bool:
     """Kept by type, as the asking takes a different way through Python for each of them."""
     return issubclass(kind, AnyNumber)
 

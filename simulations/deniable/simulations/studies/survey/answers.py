@@ -19,9 +19,9 @@ from typing import assert_never
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 from deniable.simulations.frame.withheld import Withheld, digest
-from deniable.simulations.studies.survey.people import Population
+from deniable.simulations.studies.survey.people import NO_VECTORS, Population
 
 ASSUMED = {"bit": "10 % say yes", "number": "all in the middle", "choice": "options alike"}
 YES = 0.1
@@ -75,6 +75,8 @@ def _told(question: Question, shares: dict[str, float], means: dict[str, float])
             return [[0, 1 - yes], [1, yes]]
         case Choice():
             return _options(question, shares)
+        case Vector():
+            raise WrongUse(NO_VECTORS.format(question.name))
         case _:
             assert_never(question)
 
@@ -102,6 +104,8 @@ def _column(question: Question, texts: list[str], path: Path) -> Population:
 
 def _place(question: Question, text: str) -> float:
     """ValueError if the text is no answer."""
+    if isinstance(question, Vector):
+        raise WrongUse(NO_VECTORS.format(question.name))
     placed = question.place(question.answer_of(text))
     if placed is None:
         raise ValueError

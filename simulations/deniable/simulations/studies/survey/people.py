@@ -14,13 +14,17 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.survey.questions import Bit, Choice, Number, Question
+from deniable.shared.errors import WrongUse
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
 Population = list[list[float]]
+NO_VECTORS = (
+    "{}: this study has no people for a vector; `deniable plan --kind vector` says what to expect"
+)
 
 
 def people_of(question: Question, population: Population) -> People:
@@ -29,6 +33,8 @@ def people_of(question: Question, population: Population) -> People:
             return Numbers(population, question)
         case Bit() | Choice():
             return Holders(population, question)
+        case Vector():
+            raise WrongUse(NO_VECTORS.format(question.name))
         case _:
             assert_never(question)
 

@@ -1,4 +1,5 @@
-"""Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere."""
+"""Progress on standard error: a bar with the time left on a terminal where rich is installed, plain
+lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -13,7 +15,7 @@ SECONDS_BETWEEN_LINES = 5.0
 @contextmanager
 def progress(name: str, total: int, unit: str = "cells") -> Iterator[Callable[[int], None]]:
     """Gives a function to call with how many cells are finished."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and find_spec("rich") is not None:
         with _bar(name, total) as finished:
             yield finished
     else:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from deniable.server.work.map_merge import map_merge
 from deniable.shared.errors import Unfinished, WrongUse
-from deniable.simulations.frame.map_merge import map_merge
 
 WHERE = ("local", "pool", "dask")
 

@@ -156,7 +156,7 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: it ships n
         _environment_put_back(),
         import_module("dask").config.set({"distributed.nanny.pre-spawn-environ": KEEP_MEMORY}),
         distributed.LocalCluster(
-            n_workers=processors(), threads_per_worker=1, dashboard_address=None
+            n_workers=processors(), threads_per_worker=1, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

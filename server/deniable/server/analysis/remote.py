@@ -1,35 +1,57 @@
-"""Results from another machine: asked for over HTTP, with a token, and read as strictly as sent."""
+"""Results and the register from another machine: asked for over HTTP, read as strictly as sent."""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request
 
 import msgspec
 
-from deniable.server.cli.results import TOKEN
 from deniable.server.process.calling import OPENER, checked
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from deniable.server.results import Results
+    from deniable.server.store import RegisterEntry
 
+TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable
+Document = TypeVar("Document", bound=msgspec.Struct)
 MOST_BYTES = 2**26
 SECONDS = 30.0
 
 
-def remote_results(server: str, survey: str, number: int | None, token: str | None) -> Results:
+def remote_results(
+    server: str, survey: str, asked_for: Mapping[str, int], token: str | None
+) -> Results:
     """Refused if the server does, or if nobody answers there."""
     from deniable.server.results import Results
 
     where = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
-    asked = where if number is None else f"{where}?{urlencode({'round': number})}"
-    headers = {"Authorization": f"Bearer {_token(token)}", "Accept": "application/json"}
-    request = Request(asked, headers=headers)  # noqa: S310 # https, or this machine
+    asked = f"{where}?{urlencode(asked_for)}" if asked_for else where
+    return _fetched(server, asked, Results, {"Authorization": f"Bearer {_token(token)}"})
+
+
+def remote_register(server: str) -> list[RegisterEntry]:
+    """All of it, answer by answer."""
+    from deniable.server.http.register import Register
+    from deniable.server.store import RegisterEntry
+
+    entries: list[RegisterEntry] = []
+    while True:
+        asked = f"{checked(server, '--server')}/v1/register?{urlencode({'after': len(entries)})}"
+        found = _fetched(server, asked, Register, {})
+        entries += [RegisterEntry(**msgspec.structs.asdict(each)) for each in found.entries]
+        if not (found.more and found.entries):
+            return entries
+
+
+def _fetched(server: str, asked: str, kind: type[Document], headers: Mapping[str, str]) -> Document:
+    request = Request(asked, headers={"Accept": "application/json", **headers})  # noqa: S310 # https, or this machine
     try:
         with OPENER.open(request, timeout=SECONDS) as reply:
             text = reply.read(MOST_BYTES + 1)
@@ -38,7 +60,7 @@ def remote_results(server: str, survey: str, number: int | None, token: str | No
     except (URLError, OSError) as error:
         raise Refused(f"no answer from {server}: {getattr(error, 'reason', error)}") from None
     try:
-        return msgspec.json.decode(text, type=Results)
+        return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:
         raise Refused(f"{server} answers what this version cannot read; is it deniable?") from None
 

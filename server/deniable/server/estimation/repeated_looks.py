@@ -1,0 +1,217 @@
+"""Limits that hold at every look at once, however often a round is looked at while it is open.
+
+For a tilt t, reports of expected logarithmic growth ψ(t) make
+
+    M = exp(t · sum of the reports - their ψ(t)s)
+
+a fair game's capital: its expectation stays 1, report by report. So does that of any mixture of
+tilts with weights fixed beforehand, and it ever reaches 2 / error with probability error / 2 at
+the most (Ville). The lower limit is the least truth under which the mixture of positive tilts is
+not yet there; the upper one mirrors it. Both together hold at all numbers of reports at once with
+the confidence that is asked for [1].
+
+The order in which reports came is known to nobody here, and is not needed: M depends on their sum,
+or on their counts, and on their number. There was an order, and along it the game was fair: the
+noise of a report is drawn afresh, whatever came before it, and nothing about a report's coming
+depends on its noise. So who reports next may depend on anything but that.
+
+ψ, from what is known of the reports:
+
+    these people, shares     k log(1 - p + p e^t) + (n - k) log(1 - q + q e^t), exactly
+    people like these        n log(1 - r + r e^t): what people of any mixture have at most (Jensen)
+    these people, a mean     n times the least concave function above log E[e^(t value) | x];
+                             half of the capital goes into bets
+
+and for the mean of people like these, where the distribution of values is anybody's guess, the
+capital is that of bets, prod (1 + t (value - m)): the expectation of each is 1, and again people of
+different means only make it less [1].
+
+Each limit uses the tilts around the one that matters at its n: what is left out of a mixture of
+positive terms makes it smaller, and the limit only wider.
+
+[1] Howard, Ramdas, McAuliffe, Sekhon 2021, "Time-uniform, nonparametric, nonasymptotic confidence
+    sequences", Annals of Statistics 49(2). Waudby-Smith, Ramdas 2024, "Estimating means of bounded
+    random variables by betting", Journal of the Royal Statistical Society B 86(1).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.estimation.fixed_numbers import hull, places_of
+from deniable.server.estimation.roots import roots
+from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
+
+TILTS = 8.0 * 2.0 ** (-np.arange(40) / 2)  # each as likely to be the one that matters
+WEIGHT = -math.log(len(TILTS))
+NEAR = np.arange(-4, 5)  # of them, on either side of the one that matters
+DEVIATIONS = 3.5  # at which it does
+STEPS = 5  # of Newton's method, after which limits are exact to nine digits
+
+
+def rates(counts: Cells, reports: int, confidence: float) -> Interval:
+    """The lowest and the highest rate at which people like these support what each counts."""
+    some, where, needed = *_distinct(counts), _needed(confidence)
+    low, high = _rate(some, reports, needed), 1 - _rate(reports - some, reports, needed)
+    return low[where], high[where]
+
+
+def holders(counts: Cells, people: int, design: SupportDesign, confidence: float) -> Interval:
+    """The lowest and the highest share of these people."""
+    keep, lie = design.keep / ONE, design.lie / ONE
+    some, where, needed = *_distinct(counts), _needed(confidence)
+    low = _holders(some, people, keep, lie, needed) / people
+    high = 1 - _holders(people - some, people, 1 - lie, 1 - keep, needed) / people
+    return low[where], high[where]
+
+
+def mean(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
+    """Of people like these, as positions in the range."""
+    values, needed = _positions(table), _needed(confidence)
+    return _bets(values, counts, needed), 1 - _bets(1 - values[::-1], counts[::-1], needed)
+
+
+def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
+    """Of these people, as positions in the range."""
+    values, needed = _positions(table), _needed(confidence)
+    low = _known_noise(table, False, values, counts, needed)
+    return low, 1 - _known_noise(table, True, 1 - values[::-1], counts[::-1], needed)
+
+
+def _distinct(counts: Cells) -> tuple[Array, Cells]:
+    distinct, where = np.unique(counts, return_inverse=True)
+    return distinct.astype(np.float64), where
+
+
+def _needed(confidence: float) -> float:
+    """The logarithm of the capital, of tilts that each were staked 1."""
+    return math.log(2 / (1 - confidence)) - WEIGHT
+
+
+def _positions(table: NumberTable) -> Array:
+    return np.array([float(value) for value in table.values]) / table.steps
+
+
+def _rate(counts: Array, reports: int, needed: float) -> Array:
+    """The least rate under which the capital is not yet there. One tilt alone is there at
+    log(1 + r (e^t - 1)) = (t count - needed) / n: all of them together are there at a higher one.
+    """
+    tilts = _around(counts, reports)
+    grown, staked = np.expm1(tilts), tilts * counts[:, None]
+    rate: Array = (np.expm1((staked - needed) / reports) / grown).max(1)
+    for _ in range(STEPS):
+        inside = 1 + rate[:, None] * grown
+        rate += _farther(staked - reports * np.log(inside), reports * grown / inside, needed)
+    return rate
+
+
+def _holders(counts: Array, reports: int, keep: float, lie: float, needed: float) -> Array:
+    """The same for the number of holders, in which the logarithm of each capital is linear."""
+    tilts = _around(counts, reports)
+    yes, no = (np.log1p(rate * np.expm1(tilts)) for rate in (keep, lie))
+    free, fall = tilts * counts[:, None] - reports * no, yes - no
+    holders: Array = ((free - needed) / fall).max(1)
+    for _ in range(STEPS):
+        holders += _farther(free - holders[:, None] * fall, fall, needed)
+    return holders
+
+
+def _farther(capitals: Array, falls: Array, needed: float) -> Array:
+    """A step of Newton's. The logarithm of all capital is convex and falls, so steps from below
+    stay below: too few of them leave a limit that is only wider."""
+    highest = capitals.max(1)
+    parts = np.exp(capitals - highest[:, None])
+    total = parts.sum(1)
+    farther: Array = (highest + np.log(total) - needed) * total / (parts * falls).sum(1)
+    return np.maximum(farther, 0)
+
+
+def _around(counts: Array, reports: int) -> Array:
+    """The tilts next to so many deviations over the standard deviation of a count."""
+    rate = (counts + 1) / (reports + 2)
+    best = DEVIATIONS / np.sqrt(reports * rate * (1 - rate))
+    places = np.rint(-2 * np.log2(best / TILTS[0])).astype(np.int64)
+    first = np.clip(places + NEAR[0], 0, len(TILTS) - len(NEAR))
+    return np.asarray(TILTS[first[:, None] + np.arange(len(NEAR))])
+
+
+def _logsumexp(exponents: Array) -> Array:
+    highest = exponents.max(1)
+    total: Array = highest + np.log(np.exp(exponents - highest[:, None]).sum(1))
+    return total
+
+
+def _bets(values: Array, counts: Array, needed: float) -> float:
+    """The least mean against which no bet has won enough."""
+    reports, mean = counts.sum(), float(values @ counts / counts.sum())
+    tilts = _stakes(values)
+
+    def short(m: Array) -> Array:
+        return np.array([needed - _won(values, counts, float(m[0]))])
+
+    won = math.expm1(needed / reports) / float(tilts[0])
+    found = roots(short, np.array([values[0] - won]), np.array([mean]))
+    return max(float(found[0]), float(values[0]))
+
+
+def _won(values: Array, counts: Array, mean: float) -> float:
+    """The logarithm of what the bets have made. None loses all, as each stakes half at the most."""
+    gains = np.log1p(np.multiply.outer(_stakes(values), values - mean))
+    return float(_logsumexp((gains @ counts)[None])[0])
+
+
+def _stakes(values: Array) -> Array:
+    stakes: Array = TILTS / TILTS[0] / (2 * (values[-1] - values[0]))
+    return stakes
+
+
+def _known_noise(
+    table: NumberTable, mirrored: bool, values: Array, counts: Array, needed: float
+) -> float:
+    """The least mean that people of these reports may have, whatever their places. Half of the
+    capital is in bets, which win where people are more alike than they might be."""
+    reports, total = counts.sum(), float(values @ counts)
+    tilts = TILTS / (values[-1] - values[0])
+    hulls = _growths(table, mirrored)
+
+    def short(m: Array) -> Array:
+        mean = float(m[0])
+        inside = min(max(mean, 0.0), 1.0)
+        growths = np.array([np.interp(inside, *corners) for corners in hulls])
+        staked = tilts * (total - reports * (mean - inside)) - reports * growths
+        made = float(_logsumexp(staked[None])[0])
+        return np.array([needed + math.log(2) - np.logaddexp(made, _won(values, counts, mean))])
+
+    mean = total / reports
+    low = min(0.0, mean) - float(values[-1] - values[0]) * (1 + needed / reports)
+    return max(float(roots(short, np.array([low]), np.array([mean]))[0]), float(values[0]))
+
+
+@lru_cache(maxsize=32)
+def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], ...]:
+    """For each tilt the least concave function above log E[e^(t value) | place]: the corners.
+    Between two grid points the expectation itself is on a line, by the rounding; between two places
+    there its logarithm is above the chord by an eighth of its rise, squared, at the most."""
+    rows = np.array([[units / ONE for units in row] for row in table.rows])
+    values = _positions(table)
+    if mirrored:
+        rows, values = rows[::-1, ::-1], 1 - values[::-1]
+    grid = np.linspace(0, 1, table.steps + 1)
+    places = places_of(table)
+    found = []
+    for tilt in TILTS / (values[-1] - values[0]):
+        growth = np.log(np.interp(places, grid, rows @ np.exp(tilt * values)))
+        rises = np.abs(np.diff(growth))
+        rise = float(rises.max()) ** 2 / 8
+        found.append(hull(places, growth + rise))
+    return tuple(found)

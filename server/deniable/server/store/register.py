@@ -1,0 +1,57 @@
+"""The register: what has become of every survey that was ever published, in a chain of hashes.
+
+Each entry's head is the SHA-256 of the head before it and of what the entry says, as lines of text:
+
+    deniable register v1
+    <the head before, in hex; of the first entry 64 zeros>
+    <published, closed or deleted>
+    <the survey's id, in hex>
+    <the public key that signed it, in hex>
+
+So nobody can change, leave out or move an entry for anyone who has kept a later head. Whoever has
+kept none is shown whatever the server likes: alone, a register detects nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Event = Literal["published", "closed", "deleted"]
+BEGIN = "0" * 64
+
+
+@dataclass(frozen=True)
+class RegisterEntry:
+    number: int  # from 1, without gaps
+    event: Event
+    survey: str  # its id: of what is deleted, the hash of the document stays
+    key: str
+    head: str
+
+
+def next_entry(before: RegisterEntry | None, event: Event, survey: str, key: str) -> RegisterEntry:
+    number, head = (1, BEGIN) if before is None else (before.number + 1, before.head)
+    return RegisterEntry(number, event, survey, key, head_after(head, event, survey, key))
+
+
+def head_after(before: str, event: str, survey: str, key: str) -> str:
+    """
+    >>> head_after(BEGIN, "published", "11" * 32, "22" * 32)[:16]
+    '97816ad08a716daa'
+    """
+    lines = ("deniable register v1", before, event, survey, key)
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def first_fault(
+    entries: Iterable[RegisterEntry], before: RegisterEntry | None = None
+) -> str | None:
+    """Where a chain does not follow from what was before it; None where it does."""
+    for entry in entries:
+        if entry != next_entry(before, entry.event, entry.survey, entry.key):
+            return f"entry {entry.number} does not follow from what is before it"
+        before = entry
+    return None

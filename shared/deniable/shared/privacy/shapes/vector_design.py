@@ -1,0 +1,112 @@
+"""Vector design: a report is a codeword, a direction, more often one that is close to the vector.
+
+    gain     E[<c, v>] of the reported codeword c, for a vector v of length one
+    along    E[<c, v>^2], and across, E[<c, w>^2] for each w that is orthogonal to v
+
+Codewords point in every direction alike, so E[c] = gain v; and c / gain, of which a tally keeps the
+sums, is unbiased. A shorter vector r v is v with probability (1 + r) / 2 and -v otherwise, which
+keeps its mean. All codewords have length one: a report is off by 1 / gain^2 - r^2 in mean square,
+all coordinates together, and the mean of n reports by an n-th of that.
+
+A codeword's coordinates are added as whole numbers of 2^-30, their squares as well: the squares say
+how much each coordinate varies.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from deniable.shared.privacy.caps import best_cap, farthest
+from deniable.shared.privacy.codewords import Direction
+from deniable.shared.privacy.encoding import Codeword
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import SUMS, Mechanism
+from deniable.shared.privacy.promises import percent
+from deniable.shared.privacy.thresholds import ONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+Placed = tuple[Direction, int]  # where a vector points; its length in units of 2^-64
+AXIS = 2.0**32  # one, in a direction's units
+
+
+class VectorDesign(Mechanism):
+    """`near` for each of so many closest codewords, `far` for each of the others."""
+
+    kind, joint = "vector", SUMS
+    encoding: Codeword
+    codewords: int
+    closest: int
+    near: int  # in units of 2^-64
+    far: int
+
+    def __init__(self, epsilon: Epsilon, dimension: int) -> None:
+        self.epsilon = epsilon
+        self.size = self.dimension = dimension
+        self.answers = 2 * dimension
+
+    @classmethod
+    @abstractmethod
+    def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
+        """As a document has it; ValueError if it cannot."""
+
+    def answer_at(self, number: int) -> Placed:
+        """Of all vectors those along the axes, to and fro: their mean is zero."""
+        direction = [0.0] * self.dimension
+        direction[number // 2] = (AXIS, -AXIS)[number % 2]
+        return direction, ONE
+
+    def rate(self, cell: int, answer: int) -> int:  # noqa: ARG002 # each report adds to all cells
+        return ONE
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        pairs, more = self.codewords // 2, (self.near - self.far) / ONE
+        first, second = farthest(self.dimension, pairs, self.closest)
+        rest = self.far / ONE * self.codewords / self.dimension
+        return more * pairs * first, more * pairs * second + rest
+
+    @property
+    def gain(self) -> float:
+        return self._moments[0]
+
+    @property
+    def along(self) -> float:
+        return self._moments[1]
+
+    @property
+    def across(self) -> float:
+        return (1 - self.along) / (self.dimension - 1)
+
+    @property
+    def least_error(self) -> float:
+        """The least that `whole_error` of one report can be, of any randomizer of this ε."""
+        gain, _ = best_cap(self.dimension, float(self.epsilon))
+        return 1 / gain
+
+    def whole_error(self, reports: int) -> float:
+        """The root of the mean squared length of what the mean vector is off, people drawn at
+        random, where the mean is short: elsewhere it is less."""
+        return 1 / (self.gain * math.sqrt(reports))
+
+    def predicted_error(self, reports: int) -> float:
+        """Of a coordinate, as a share of its range from -1 to 1."""
+        return self.whole_error(reports) / (2 * math.sqrt(self.dimension))
+
+    @property
+    def leverage(self) -> float:
+        return 1 / self.gain
+
+    def forgery(self) -> str:
+        return f"one forged report can be worth as much as {self.leverage:,.1f} honest vectors"
+
+    def explain(self, symbol: int) -> str:  # noqa: ARG002 # all codewords are alike here
+        return (
+            f"each of the {self.closest} closest of {self.codewords} random directions is reported "
+            f"with {percent(self.near)}, each of the others with {percent(self.far)}"
+        )

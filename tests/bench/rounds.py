@@ -1,0 +1,61 @@
+"""Results of a survey with many rounds: the first time, and asked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+
+from deniable.server.results import survey_results, window
+from deniable.server.store import PublishedSurvey
+from tests.bench.measure import Measurement, seconds
+from tests.server.surveys import EACH_KIND, survey
+from tests.server.world import World, world
+
+NOW, LAST, REPORTS = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1), 10_000
+
+
+def measurements() -> Iterator[Measurement]:
+    with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
+        for rounds, first, again in ((200, 5_000, 50), (9_900, 10_000, 100)):
+            published = filled(here, rounds)
+            yield asked(here, published, "the first time", 1, first)
+            yield asked(here, published, "asked for again", 9, again)
+
+
+def asked(
+    here: World, published: PublishedSurvey, when: str, times: int, limit: float
+) -> Measurement:
+    """From the store to the bytes that are sent."""
+    size = 0
+
+    def get() -> None:
+        nonlocal size
+        shown = window(published.survey, NOW)
+        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
+        size = len(msgspec.json.encode(survey_results(published, tallies, NOW, None, shown)))
+
+    taken = [1e3 * seconds(get) for _ in range(times)]
+    spread = (max(taken) - min(taken)) / min(taken)
+    name = f"results of {published.survey.rounds:,} rounds of three questions, {when}"
+    return Measurement(name, min(taken), None, "ms", limit, spread, f"{size:,} bytes")
+
+
+def filled(here: World, rounds: int) -> PublishedSurvey:
+    """With reports in each round."""
+    opens = LAST - timedelta(days=rounds - 1)
+    published = here.publish(
+        survey(EACH_KIND, name=f"of-{rounds}", round="day", opens=opens, closes=LAST,
+               minimum_reports=1)
+    )  # fmt: skip
+    generator, asked = np.random.default_rng(rounds), published.survey
+    sizes = [question.mechanism.cells for question in asked.questions]
+    with here.store.transaction() as transaction:
+        for number in range(asked.first_round, asked.last_round + 1):
+            cells = [generator.multinomial(REPORTS, [1 / size] * size) for size in sizes]
+            transaction.add(published.sequence, number, REPORTS, np.concatenate(cells))
+    return published

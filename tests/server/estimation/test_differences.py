@@ -1,0 +1,76 @@
+"""Differences of two rounds: their coverage, summed exactly over both counts."""
+
+import numpy as np
+import pytest
+
+from deniable.server.estimation.differences import Differences, differences, halved, reach
+from deniable.server.estimation.fixed_people import limits, noise
+from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.statements import statements
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.questions import Bit, Choice, Question
+from tests.server.estimation.fixed import designs, law
+
+SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.05)]
+
+
+def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
+    """Of counts of the last option, and of reports."""
+    sides, halves = (
+        tuple(
+            statements(question, np.array([reports - count, count]), reports, level)
+            for count, reports in (now, then)
+        )
+        for level in (0.95, halved(0.95))
+    )
+    return differences((sides[0], sides[1]), (halves[0], halves[1]), looks=False)
+
+
+def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, scale: float) -> float:
+    """The least of all designs, of the difference about these people; `scale` times as wide."""
+    worst = 1.0
+    for design in designs(epsilon):
+        holders = [round(share * people) for share, people in zip(shares, (now, then), strict=True)]
+        middle, spread, step, chance = [], [], 0.0, []
+        for held, people in zip(holders, (now, then), strict=True):
+            counts, probabilities = law(held, people, design)
+            middle.append(unbiased_share(counts / people, design))
+            spread.append(noise(limits(counts, people, design, 0.95), people, design))
+            step += ONE / (2 * people * (design.keep - design.lie))
+            chance.append(probabilities)
+        truth = holders[0] / now - holders[1] / then
+        far = reach(spread[0][:, None], spread[1][None], step, 0.95) * scale
+        held_by = np.abs(middle[0][:, None] - middle[1][None] - truth) <= far + 1e-12
+        worst = min(worst, float(chance[0] @ held_by @ chance[1]))
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "4", "8"])
+@pytest.mark.parametrize("people", [(20, 20), (20, 200), (200, 201), (1_000, 1_000)])
+def test_these_people_are_covered(people: tuple[int, int], epsilon: str) -> None:
+    assert min(coverage(*people, shares, epsilon, 1) for shares in SHARES) >= 0.95
+
+
+def test_an_interval_a_tenth_narrower_fails_the_same_check() -> None:
+    assert min(coverage(1_000, 1_000, shares, "1", 0.9) for shares in SHARES) < 0.95
+
+
+def test_the_interval_of_people_like_these_holds_under_any_dependence() -> None:
+    """It is that of two which both hold in 95 % of cases: each misses in 2.5 %."""
+    question = Bit("crashed", RandomizedResponse(Epsilon("1")))
+    both = found(question, (600, 1_000), (500, 1_000))
+    now, then = (
+        statements(question, np.array([1_000 - count, count]), 1_000, 0.975).like
+        for count in (600, 500)
+    )
+    assert both.like == (now[0] - then[1], now[1] - then[0])
+    assert both.like[0] < both.these[0] < both.estimate < both.these[1] < both.like[1]
+
+
+def test_rounds_that_are_the_same_differ_by_nothing() -> None:
+    question = Choice("it", KRandomizedResponse(Epsilon("1"), 2), ("a", "b"), None)
+    same = found(question, (300, 500), (300, 500))
+    assert same.estimate == pytest.approx(0)
+    assert (same.these[0] == -same.these[1]).all()

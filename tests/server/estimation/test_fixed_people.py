@@ -1,0 +1,120 @@
+"""Limits for these people: coverage summed exactly, and no wider than they must be."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deniable.server.estimation.clopper_pearson import limits as rate_limits
+from deniable.server.estimation.fixed_people import SMALL, limits
+from deniable.server.estimation.shares import unbiased_share
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.privacy.shapes.support import SupportDesign
+from tests.server.estimation.fixed import EPSILONS, designs, holders_of, law
+
+Array = npt.NDArray[np.float64]
+Ends = tuple[Array, Array]
+
+PEOPLE = (5, 20, 50, SMALL, SMALL + 1, 1_000, 10_000)
+ROUNDING = 1e-9
+
+
+def found(people: int, design: SupportDesign) -> Ends:
+    return limits(np.arange(people + 1), people, design, 0.95)
+
+
+def worst_coverage(
+    people: int, design: SupportDesign, of: Callable[[int, SupportDesign], Ends] = found
+) -> float:
+    low, high = of(people, design)
+    return min(
+        float(probabilities[(low[counts] <= truth) & (truth <= high[counts])].sum())
+        for holders in holders_of(people)
+        for counts, probabilities in [law(holders, people, design)]
+        for truth in [holders / people]
+    )
+
+
+@pytest.mark.parametrize("people", [5, 20, 50, SMALL, SMALL + 1, 1_000])
+def test_coverage_is_never_below_95_percent(people: int) -> None:
+    assert min(worst_coverage(people, d) for e in EPSILONS for d in designs(e)) >= 0.95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("people", PEOPLE)
+def test_coverage_is_never_below_95_percent_at_any_size(people: int) -> None:
+    assert min(worst_coverage(people, d) for e in EPSILONS for d in designs(e)) >= 0.95
+
+
+def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
+    """Twin."""
+
+    def narrower(people: int, design: SupportDesign) -> Ends:
+        low, high = found(people, design)
+        reach = (high - low) / 40
+        return low + reach, high - reach
+
+    design = RandomizedResponse(Epsilon("1"))
+    for people in (SMALL, 1_000, 10_000):
+        assert worst_coverage(people, design, narrower) < 0.95
+
+
+def least(count: int, people: int, design: SupportDesign) -> int:
+    """By bisection, from the sum: the fewest holders who give so many, or more, with 2.5 %."""
+    low, high = 0, people
+    while low < high:
+        holders = (low + high) // 2
+        counts, probabilities = law(holders, people, design)
+        if probabilities[counts >= count].sum() > 0.025:
+            high = holders
+        else:
+            low = holders + 1
+    return low
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("people", [1_000, 10_000])
+def test_a_limit_is_next_to_the_one_of_the_exact_law(people: int, epsilon: str) -> None:
+    """By 1 in 40 of the way from the estimate to it, and a person, at the most."""
+    for design, share in product(designs(epsilon)[:5:2], (0.02, 0.5)):
+        counts, probabilities = law(round(share * people), people, design)
+        seen = counts[[int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.9)]]
+        estimates = people * unbiased_share(seen / people, design)
+        low, _ = limits(seen, people, design, 0.95)
+        for count, estimate, mine in zip(seen, estimates, low * people, strict=True):
+            if mine > 0:
+                exact = least(int(count), people, design)
+                assert exact >= mine - ROUNDING
+                assert exact - mine <= (estimate - exact) / 40 + 1
+
+
+@pytest.mark.parametrize("people", PEOPLE)
+def test_every_limit_is_finite_ordered_and_rises_with_the_count(people: int) -> None:
+    for epsilon in EPSILONS:
+        for design in designs(epsilon):
+            low, high = found(people, design)
+            assert np.isfinite(low).all()
+            assert np.isfinite(high).all()
+            assert (low <= high).all()
+            assert (np.diff(low) >= -ROUNDING).all()
+            assert (np.diff(high) >= -ROUNDING).all()
+
+
+@pytest.mark.parametrize(("epsilon", "narrower"), [("1", 0.11), ("2", 0.36), ("4", 0.73)])
+def test_a_bit_gains_what_it_must(epsilon: str, narrower: float) -> None:
+    """Half say yes. Of so many, the noise is all that varies: √(4 p (1 - p)) of the width."""
+    design, people = RandomizedResponse(Epsilon(epsilon)), 10_000
+    counts = np.array([people // 2])
+    low, high = limits(counts, people, design, 0.95)
+    rates = rate_limits(counts, people, 0.95)
+    like_low, like_high = (unbiased_share(rate, design) for rate in rates)
+    assert 1 - (high - low) / (like_high - like_low) == pytest.approx(narrower, abs=0.012)
+
+
+def test_nothing_is_clipped() -> None:
+    low, high = limits(np.array([0, 1_000]), 1_000, RandomizedResponse(Epsilon("1")), 0.95)
+    assert low[0] < high[0] < 0
+    assert high[1] > low[1] > 1

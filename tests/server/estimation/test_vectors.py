@@ -1,0 +1,185 @@
+"""Mean vectors: counted exactly, unbiased, with intervals that cover, and forgeries that show."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deniable.server.estimation.possible import FALSE_ALARM, fit
+from deniable.server.estimation.questions import estimates
+from deniable.server.estimation.vectors import deviations, whole
+from deniable.server.intake.codeword_sums import sums
+from deniable.server.intake.tally import tally
+from deniable.shared.envelope import encode_report
+from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KClosest
+from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.questions import Vector
+from deniable.simulations.population import fixed, of_vectors, rates
+from tests.plausible import assert_implausible, assert_plausible
+from tests.shared.test_k_closest import directions, surprise
+from tests.survey_texts import survey_text, vector
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+HELD = np.array([0.6, -0.3, 0.0, 0.2])
+ROUNDS, REPORTS = 300, 100
+QUESTION = Vector("v", KClosest(Epsilon("1"), 4, 16, 6))  # few codewords: quick to order
+DESIGN = QUESTION.mechanism
+
+
+def asked(dimension: int, epsilon: str = "1") -> Survey:
+    return parse_toml(survey_text(vector(dimension, epsilon=epsilon)))
+
+
+@cache
+def reported() -> npt.NDArray[np.int64]:
+    """Of people who all hold the same vector: for each report its seed and its codeword, drawn with
+    the mechanism's probabilities."""
+    rng, pairs = np.random.default_rng(20261118), DESIGN.codewords // 2
+    seeds = np.arange(ROUNDS * REPORTS)
+    reach = directions(pairs, DESIGN.dimension, len(seeds)) @ HELD
+    order = np.argsort(-np.abs(reach), axis=1)
+    near = rng.random(len(seeds)) < DESIGN.closest * DESIGN.near / 2**64
+    some = rng.integers(0, 2**62, len(seeds))
+    chosen = order[seeds, np.where(near, some % DESIGN.closest, 0)]
+    codeword = 2 * chosen + (reach[seeds, chosen] < 0)
+    far = np.array([
+        others[pick % len(others)]
+        for others, pick in zip(map(_far, order, reach), some, strict=True)
+    ])  # fmt: skip
+    turned = rng.random(len(seeds)) < (1 - np.linalg.norm(HELD)) / 2
+    return np.stack([seeds, np.where(near, codeword, far) ^ turned])
+
+
+def _far(order: npt.NDArray[np.int64], reach: Array) -> list[int]:
+    mine = {2 * pair + (reach[pair] < 0) for pair in order[: DESIGN.closest].tolist()}
+    return [number for number in range(DESIGN.codewords) if number not in mine]
+
+
+@cache
+def rounds() -> list[Cells]:
+    encoding = DESIGN.encoding
+    payload = b"".join(
+        (number << 64 | seed).to_bytes(encoding.payload_size, "little")
+        for seed, number in reported().T.tolist()
+    )
+    rows = np.frombuffer(payload, np.uint8).reshape(ROUNDS, REPORTS, encoding.payload_size)
+    return [sums(encoding, each) for each in rows]
+
+
+@pytest.mark.parametrize(("dimension", "epsilon"), [(2, "1"), (3, "8"), (1_024, "0.5")])
+def test_sums_are_those_of_one_report_after_another(dimension: int, epsilon: str) -> None:
+    """At once, in parts, and by what the encoding says of each: the same whole numbers."""
+    survey, rng = asked(dimension, epsilon), np.random.default_rng(1)
+    encoding = survey.questions[0].mechanism.encoding
+    numbers = rng.integers(0, encoding.limit >> 64, 300).tolist()
+    symbols = [number << 64 | int(rng.integers(0, 2**63)) for number in numbers]
+    parts = [encode_report(survey, [symbol]) for symbol in symbols]
+    found = tally(survey, b"".join(parts), 300)
+    assert (
+        found == tally(survey, b"".join(parts[:7]), 7) + tally(survey, b"".join(parts[7:]), 293)
+    ).all()
+    stated = np.zeros(encoding.cells, np.int64)
+    for symbol in symbols:
+        for cell, amount in encoding.amounts(symbol):
+            stated[cell] += amount
+    assert found.tolist() == stated.tolist()
+
+
+def test_a_codeword_that_is_not_there_refuses_all() -> None:
+    survey = asked(4)
+    good = encode_report(survey, [63 << 64])
+    with pytest.raises(InvalidEnvelope, match="out of range"):
+        tally(survey, good + good[:-1] + b"\x40", 2)
+
+
+def test_expected_sums_give_back_the_truth() -> None:
+    shares = np.array([0.3, 0.1, 0.2, 0.0, 0.0, 0.25, 0.1, 0.05])
+    cells = np.rint(rates(DESIGN, shares.tolist()) * 10**6).astype(np.int64)
+    found = estimates(QUESTION, cells, 10**6)
+    assert [each.label for each in found] == ["0", "1", "2", "3"]
+    truth = shares[::2] - shares[1::2]
+    assert [each.estimate for each in found] == pytest.approx(truth.tolist(), abs=1e-8)
+
+
+def test_intervals_cover_and_narrower_ones_do_not() -> None:
+    """False alarm at most 1e-9 for each coordinate; at two thirds of the width all are caught."""
+    for place, truth in enumerate(HELD):
+        found = [estimates(QUESTION, cells, REPORTS)[place] for cells in rounds()]
+        off = np.array([abs(each.estimate - truth) / (each.high - each.estimate) for each in found])
+        assert_plausible(int((off <= 1).sum()), ROUNDS, 0.95)
+        assert_implausible(int((off <= 2 / 3).sum()), ROUNDS, 0.95)
+
+
+def test_what_is_said_of_the_whole_vector_is_so() -> None:
+    """Squared errors and squared lengths are unbiased: within seven standard errors."""
+    raw = np.array([cells[:4] / (UNIT * REPORTS * DESIGN.gain) for cells in rounds()])
+    said = [whole(cells, REPORTS, DESIGN) for cells in rounds()]
+    squares = ((raw - HELD) ** 2).sum(axis=1)
+    assert surprise(squares - [each.error**2 for each in said], 0) < 7
+    assert surprise(squares - [1.3 * each.error**2 for each in said], 0) > 7
+    assert surprise((raw**2).sum(axis=1) - [each.error**2 for each in said], HELD @ HELD) < 7
+    assert max(each.error for each in said) <= DESIGN.whole_error(REPORTS - 1)
+
+
+def test_a_population_all_at_once_has_the_moments_of_people_one_by_one() -> None:
+    """Means, variances and covariances of the sums, within seven standard errors; at twice the ε
+    they are not."""
+    one_by_one = np.array(rounds())[:, :4] / UNIT
+    people = np.tile(HELD, (REPORTS, 1))
+    rng = np.random.default_rng(7)
+    for epsilon, fits in (("1", True), ("2", False)):
+        at_once = (
+            of_vectors(KClosest(Epsilon(epsilon), 4, 16, 6), people, 20_000, rng)[:, :4] / UNIT
+        )
+        centre, spread = at_once.mean(axis=0), np.cov(at_once.T)
+        products = [
+            surprise((one_by_one[:, a] - centre[a]) * (one_by_one[:, b] - centre[b]), spread[a, b])
+            for a in range(4)
+            for b in range(a, 4)
+        ]
+        off = [surprise(one_by_one[:, a], centre[a]) for a in range(4)]
+        assert (max(*products, *off) < 7) == fits
+
+
+def test_people_along_the_axes_are_vectors_like_others() -> None:
+    held, rng = [30, 0, 5, 20, 0, 0, 40, 5], np.random.default_rng(3)
+    axes = np.array([(-1) ** n * np.eye(4)[n // 2] for n in range(8)])
+    one, other = (
+        found / UNIT
+        for found in (
+            fixed(DESIGN, held, 20_000, rng).counts,
+            of_vectors(DESIGN, np.repeat(axes, held, axis=0), 20_000, rng),
+        )
+    )
+    assert one[0, 4:] == pytest.approx(other[0, 4:])
+    assert one.mean(axis=0)[:4] == pytest.approx(other.mean(axis=0)[:4], abs=0.3)
+    assert np.cov(one[:, :4].T) == pytest.approx(np.cov(other[:, :4].T), abs=1.2)
+
+
+def test_honest_reports_fit_and_those_of_one_direction_do_not() -> None:
+    """Even where everybody holds the same vector of length one."""
+    draws = fixed(DESIGN, [5_000, *[0] * 7], 200, np.random.default_rng(2)).counts
+    assert all(fit(DESIGN, cells, 5_000).p_value > FALSE_ALARM for cells in draws)
+    forged = np.array([UNIT, 0, 0, 0, UNIT, 0, 0, 0])
+    found = fit(DESIGN, draws[0] + 2_000 * forged, 7_000)
+    assert found.p_value < FALSE_ALARM
+    assert 0 < found.forged <= 2_000
+    assert math.isclose(fit(DESIGN, 0 * draws[0], 0).p_value, 1.0)
+
+
+@pytest.mark.parametrize(("looks", "ever"), [(True, range(96)), (False, range(300, 1001))])
+def test_an_interval_for_repeated_looks_holds_at_all_of_them(looks: bool, ever: range) -> None:
+    """1,000 normal sums, looked at 2,000 times: at most 5 % may ever leave (false alarm 1e-9), and
+    the twin for one look is left by far more."""
+    sums = np.random.default_rng(20261119).normal(size=(1_000, 2_000)).cumsum(axis=1)
+    reports = np.arange(1, 2_001)
+    reach = np.array([deviations(n, 0.95, looks=looks) for n in reports.tolist()])
+    assert int((np.abs(sums) > reach * np.sqrt(reports)).any(axis=1).sum()) in ever

@@ -1,0 +1,101 @@
+"""Results in Python: as the README shows it, from a folder and from a server."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.server.analysis import SurveyResults, open_results
+from deniable.server.results import survey_results
+from deniable.shared.errors import Refused, WrongUse
+from tests.server.results_data import NOW, fill
+from tests.server.world import World, world
+
+README = Path(__file__).resolve().parents[2] / "server" / "README.md"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+@pytest.fixture
+def results(here: World) -> SurveyResults:
+    published = fill(here)
+    return SurveyResults(survey_results(published, here.store.tallies(published.sequence), NOW))
+
+
+def test_the_readme_s_lines_run_as_they_stand(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(here)
+    section = README.read_text("utf-8").split("\n## Reading results\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "README.md", "exec"), {})
+    sentence, low, people, rows = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("browser, round 685: firefox ")
+    assert "4,000 reports" in sentence
+    assert float(low) < 0.2
+    assert int(people) > 4_000
+    assert int(rows) == 3 * 7
+
+
+def test_an_answer_is_of_the_newest_round_or_of_the_one_that_is_named(
+    results: SurveyResults,
+) -> None:
+    assert results.estimate("crashed").round.round == 685
+    assert "at every look" in repr(results.estimate("crashed"))
+    december = results.estimate("crashed", round=683)
+    assert december["yes"].reports == 20_000
+    assert "at every look" not in repr(december)
+    assert [row.label for row in results.estimate("browser")] == [
+        "firefox", "chrome", "safari", "edge", "other"
+    ]  # fmt: skip
+    assert len(repr(results).splitlines()) == 3
+
+
+def test_people_needed_go_with_the_square_of_the_error(results: SurveyResults) -> None:
+    answer = results.estimate("crashed", round=683)
+    row = answer["yes"]
+    assert row.low is not None
+    assert row.high is not None
+    half = (row.high - row.low) / 2
+    assert answer.people_needed(half) == pytest.approx(20_000, abs=1)
+    assert answer.people_needed(half / 2) == pytest.approx(80_000, abs=1)
+    assert results.people_needed(0.01, "browser") < results.people_needed(0.01)
+
+
+def test_what_is_not_there_is_said(results: SurveyResults) -> None:
+    with pytest.raises(Refused, match="it asks crashed, minutes, browser"):
+        results.estimate("colour")
+    with pytest.raises(Refused, match="no such round"):
+        results.estimate("crashed", round=1)
+    with pytest.raises(WrongUse, match="above 0"):
+        results.people_needed(0)
+
+
+def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
+    """pandas is none of our dependencies: where it is missing, that is said."""
+    if importlib.util.find_spec("pandas") is None:
+        with pytest.raises(WrongUse, match="pip install pandas"):
+            results.to_pandas()
+    else:
+        table = results.to_pandas()
+        assert len(table) == len(list(results.rows())) == 21
+        assert {"round", "question", "label", "low_these", "high_all"} <= set(table.columns)
+
+
+def test_a_store_of_several_surveys_wants_a_name(here: World, tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="there are 0 surveys"):
+        open_results(tmp_path / "data")
+    published = fill(here)
+    assert open_results(tmp_path / "data").document.survey == published.id
+    assert open_results(tmp_path / "data", "app-health").document.survey == published.id
+    with pytest.raises(WrongUse, match="name the survey"):
+        open_results("https://stats.example.org")

@@ -1,0 +1,136 @@
+"""What changed between rounds, and between surveys, with intervals or with the reason for none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from deniable.server.cli.results import lines
+from deniable.server.results import Round, survey_results
+from deniable.server.store import PublishedSurvey
+from deniable.shared.cli.command import main
+from tests import survey_texts as texts
+from tests.server.results_data import NOW, add_round, fill
+from tests.server.surveys import BIT, survey, until_spring
+from tests.server.world import World, world
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+def rounds(here: World, published: PublishedSurvey, now: datetime = NOW) -> tuple[Round, ...]:
+    return survey_results(published, here.store.tallies(published.sequence), now).rounds
+
+
+def test_each_round_says_what_changed_since_the_one_before(here: World) -> None:
+    first, second, third = rounds(here, fill(here))
+    assert first.change is None
+    assert second.change is not None
+    assert third.change is not None
+    assert (second.change.since, third.change.since) == (683, 684)
+    for period, before in ((second, first), (third, second)):
+        assert period.change is not None
+        assert period.change.note is None
+        for name, differences in period.change.questions.items():
+            pairs = zip(period.questions[name], before.questions[name], differences, strict=True)
+            for now, then, found in pairs:
+                assert now.estimate is not None
+                assert then.estimate is not None
+                assert found.estimate == pytest.approx(now.estimate - then.estimate)
+                assert found.low < found.estimate < found.high
+
+
+def test_two_closed_rounds_differ_by_less_about_these_people(here: World) -> None:
+    after = datetime(2028, 1, 1, tzinfo=UTC)
+    _, second, *_ = rounds(here, fill(here), after)
+    assert second.change is not None
+    for differences in second.change.questions.values():
+        for found in differences:
+            assert found.low < found.low_these < found.high_these < found.high
+
+
+def test_the_round_before_is_the_last_that_has_reports(here: World) -> None:
+    published = here.publish(until_spring(BIT, name="gap", minimum_reports=1))
+    for number in (683, 685):
+        add_round(here.store, published, number, [[50, 50]])
+    by_number = {period.round: period.change for period in rounds(here, published)}
+    assert by_number[684] is None
+    assert by_number[685] is not None
+    assert by_number[685].since == 683
+
+
+def test_rounds_below_the_minimum_are_not_compared(here: World) -> None:
+    published = here.publish(until_spring(BIT, name="few", minimum_reports=100))
+    for number, people in ((683, 200), (684, 99)):
+        add_round(here.store, published, number, [[people, 0]])
+    change = rounds(here, published)[1].change
+    assert change is not None
+    assert change.questions == {}
+
+
+def test_rounds_of_one_latched_report_are_refused_in_words(here: World) -> None:
+    latched = survey(
+        texts.bit(), repeat="latched", repeat_rounds=2, minimum_reports=1, closes=date(2027, 3, 31)
+    )
+    published = here.publish(latched)
+    for number in (683, 684, 685):
+        add_round(here.store, published, number, [[50, 50]])
+    _, same, other = rounds(here, published)
+    assert same.change is not None
+    assert "share their noise" in (same.change.note or "")
+    assert same.change.questions == {}
+    assert other.change is not None
+    assert other.change.questions["crashed"]  # a new draw of noise
+
+
+def compared(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    assert main(["results", *command]) == 0
+    return capsys.readouterr().out
+
+
+def test_two_surveys_are_compared(here: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, yes in (("old", 2_000), ("new", 4_000)):
+        published = here.publish(until_spring(BIT, name=name, minimum_reports=100))
+        add_round(here.store, published, 683, [[10_000 - yes, yes]])
+    place = ("--data", str(here.store.data))
+    said = compared(capsys, "new", "--against", "old", *place)
+    assert said.startswith("new, round 683, against old, round 683")
+    found = json.loads(compared(capsys, "new", "--against", "old", "--json", *place))
+    (row,) = found["questions"]["crashed"]
+    assert row["low"] < row["low_these"] < 0.2 < row["high_these"] < row["high"]
+    assert (found["name"], found["against_name"]) == ("new", "old")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [("app-health", "not compared with itself"), ("empty", "no round with enough reports")],
+)
+def test_what_cannot_be_compared_is_refused(
+    here: World, capsys: pytest.CaptureFixture[str], other: str, words: str
+) -> None:
+    fill(here)
+    here.publish(until_spring(BIT, name="empty"))
+    command = ["results", "app-health", "--against", other, "--data", str(here.store.data)]
+    assert main(command) != 0
+    assert words in capsys.readouterr().err
+
+
+def test_the_command_says_what_is_told_and_folds_the_rest(here: World) -> None:
+    options = [f"option {number}" for number in range(50)]
+    asked = texts.choice(options, "k-randomized-response", name="it", epsilon="2")
+    published = here.publish(until_spring(asked, name="many", minimum_reports=100))
+    add_round(here.store, published, 683, [[5_000, 5_000, *[0] * 48]])
+    results = survey_results(published, here.store.tallies(published.sequence), NOW)
+    text = "\n".join(lines(results))
+    assert "option 0" in text
+    assert "48 others: below" in text
+    assert "not told from none" in text
+    assert "Is it ours? Honest reports can give these counts" in text
+    assert results.rounds[0].fit["it"].sentence.startswith("Honest reports can give these counts")

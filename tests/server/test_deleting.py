@@ -1,0 +1,156 @@
+"""`deniable survey delete`: all of one survey goes, nothing of another, and its id stays known."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from deniable.server.cli import deleting
+from deniable.server.intake.commit import commit
+from deniable.server.store import (
+    FILE,
+    Database,
+    Place,
+    PublishedSurvey,
+    Upload,
+    create_store,
+    open_store,
+)
+from deniable.server.surveys.catalogue import Catalogue
+from tests.eventually import eventually
+from tests.server.postgres import Cluster
+from tests.server.surveys import envelope, published, survey
+from tests.server.test_verbs import refused, run
+from tests.server.world import World, world
+
+WORDS = "Beekeeping, by the unusual words of this survey"
+
+
+def fill(place: Place) -> list[PublishedSurvey]:
+    with create_store(place) as store:
+        asked = [published(store, survey(title=title)) for title in (WORDS, "Another one")]
+        for each in asked:
+            take(place, each, range(300))
+        store.add_counters({(each.sequence, "accepted"): 300 for each in asked})
+    return asked
+
+
+def take(place: Place, asked: PublishedSurvey, numbers: range) -> None:
+    sent = [envelope(asked, number) for number in numbers]
+    with open_store(place) as store, store.transaction() as transaction:
+        list(commit(transaction, [Upload(asked, e.round, e.id, e.count, e.payload) for e in sent]))
+
+
+def option(place: Place) -> tuple[str, object]:
+    return ("--data", place) if isinstance(place, Path) else ("--store", place.url)
+
+
+def test_it_goes_with_all_its_data_and_the_other_stays(place: Place) -> None:
+    gone, stays = fill(place)
+    run("survey", "close", gone.id, *option(place))
+    done = run("survey", "delete", gone.id, "--yes", *option(place))
+    assert done.returncode == 0, done.stderr
+    assert "What stays: its id" in done.stderr
+    with open_store(place) as store:
+        assert [each.id for each in Catalogue(store).surveys()] == [stays.id]
+        assert (store.tallies(gone.sequence), store.counters(gone.sequence)) == ([], {})
+        assert not list(store.envelopes(gone.sequence, 683))
+        assert len(list(store.envelopes(stays.sequence, 683))) == 300
+        assert store.report_totals() == {stays.sequence: 300}
+        assert store.counters(stays.sequence) == {"accepted": 300}
+        events = [(e.event, e.survey) for e in store.register()]
+        assert events[2:] == [("closed", gone.id), ("deleted", gone.id)]
+        store.add_counters({(gone.sequence, "late"): 1})  # a server's flush, a moment later
+        assert store.counters(gone.sequence) == {}
+
+
+def test_nothing_of_it_is_left_in_the_folder(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    gone, _ = fill(data)
+    words = WORDS.encode()
+    assert any(words in path.read_bytes() for path in data.iterdir())
+    run("survey", "close", gone.id, "--data", data)
+    assert run("survey", "delete", gone.id, "--yes", "--data", data).returncode == 0
+    for path in data.iterdir():
+        content = path.read_bytes()
+        assert words not in content, path
+        assert gone.signature.encode() not in content
+    assert gone.id.encode() in (data / FILE).read_bytes()  # in the register
+
+
+def test_the_wrong_one_is_not_deleted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    asked = fill(data)
+    several = refused(3, "survey", "delete", "app-health", "--yes", "--data", data)
+    assert all(each.id[:12] in several for each in asked)
+    first = asked[0].id
+    still = refused(3, "survey", "delete", first[:12], "--yes", "--data", data)
+    assert "close it first" in still
+    run("survey", "close", first, "--data", data)
+    done = run("survey", "delete", first, "--data", data)
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    with open_store(data) as store:
+        assert len(store.surveys()) == 2
+
+
+@pytest.mark.parametrize(("typed", "code"), [("id", 0), ("name", 3), ("few", 3), ("other", 3)])
+def test_whoever_is_asked_types_the_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    data = tmp_path / "data"
+    gone, other = fill(data)
+    run("survey", "close", gone.id, "--data", data)
+    words = {"id": gone.id[:12], "name": gone.name, "few": gone.id[:6], "other": other.id}
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: words[typed])
+    assert run("survey", "delete", gone.id, "--data", data).returncode == code
+    with open_store(data) as store:
+        assert len(store.surveys()) == (1 if code == 0 else 2)
+
+
+def test_a_server_of_the_store_takes_nothing_of_it_any_more(place: Place) -> None:
+    with world(place) as here:
+        gone, stays = here.publish(survey(name="gone")), here.publish(survey(name="stays"))
+        assert sent(here, gone, 1) == (1, [])
+        here.store.close_survey(gone.sequence)
+        deleting.delete(here.store, gone)
+        here.clock.pass_(seconds=1)
+        assert sent(here, gone, 2) == (0, ["unknown-survey"])
+        assert sent(here, stays, 1) == (1, [])
+        assert here.client.get(f"/v1/surveys/{gone.id}").status_code == 404
+        eventually(here.store.forget_order, "settled")
+
+
+def sent(here: World, asked: PublishedSurvey, number: int) -> tuple[int, list[str]]:
+    answer = here.send(envelope(asked, number)).json
+    return answer["accepted"], [each["code"] for each in answer["refused"]]
+
+
+def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with create_store(data) as store:
+        gone = published(store, survey(opens=date(2024, 12, 1), closes=date(2024, 12, 31)))
+    done = run("survey", "delete", gone.name, "--yes", "--data", data, "--json")
+    assert json.loads(done.stdout)["state"] == "deleted"
+
+
+def test_nothing_of_it_is_left_in_the_tables_of_a_database(
+    cluster: Cluster, database: Database
+) -> None:
+    """Beside the write-ahead log, which keeps what it holds until it is recycled."""
+    gone, _ = fill(database)
+
+    def found(words: bytes) -> bool:
+        cluster.say("CHECKPOINT")
+        tables = (path for path in (cluster.data / "base").rglob("*") if path.is_file())
+        return any(words in path.read_bytes() for path in tables)
+
+    assert found(gone.signature.encode())
+    run("survey", "close", gone.id, *option(database))
+    assert run("survey", "delete", gone.id, "--yes", *option(database)).returncode == 0
+    assert not found(gone.signature.encode())
+    assert found(gone.id.encode())  # in the register

@@ -1,0 +1,135 @@
+"""The register: every survey ever published stays in it, and nobody who kept a head is fooled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.analysis.remote import remote_register
+from deniable.server.http import register as over_http
+from deniable.server.store import Place, RegisterEntry, create_store, first_fault, next_entry
+from deniable.server.surveys.catalogue import Catalogue
+from tests.server.surveys import PUBLIC, published, survey
+from tests.server.test_verbs import asked_json, run
+from tests.server.world import World, serving
+
+
+def chain(surveys: int) -> list[RegisterEntry]:
+    entries: list[RegisterEntry] = []
+    for number in range(surveys):
+        before = entries[-1] if entries else None
+        entries.append(next_entry(before, "published", f"{number:064x}", PUBLIC))
+    return entries
+
+
+def test_every_event_is_kept_once_and_in_order(place: Place) -> None:
+    with create_store(place) as store:
+        one, other = (published(store, survey(name=name)) for name in ("one", "other"))
+        published(store, survey(name="one"))
+        for _ in range(2):
+            store.close_survey(one.sequence)
+        store.delete_survey(one.sequence)
+        store.delete_survey(one.sequence)
+        entries = store.register()
+        assert [(each.event, each.survey) for each in entries] == [
+            ("published", one.id), ("published", other.id), ("closed", one.id), ("deleted", one.id),
+        ]  # fmt: skip
+        assert first_fault(entries) is None
+        assert store.register(1, 2) == entries[1:3]
+        assert {each.key for each in entries} == {PUBLIC}
+
+
+@pytest.mark.parametrize("field", ["event", "survey", "key", "number", "head"])
+def test_whatever_is_changed_in_an_entry_breaks_the_chain(field: str) -> None:
+    entries = chain(5)
+    other: dict[str, Any] = {"event": "closed", "number": 9}  # Any: a field of any type
+    entries[2] = replace(entries[2], **{field: other.get(field, "f" * 64)})
+    assert (
+        first_fault(entries) == f"entry {entries[2].number} does not follow from what is before it"
+    )
+
+
+def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
+    entries = chain(5)
+    assert first_fault(entries) is None
+    assert first_fault(entries[3:], entries[2]) is None
+    for wrong in (entries[1:], entries[:2] + entries[3:], [entries[1], entries[0]]):
+        assert first_fault(wrong) is not None
+
+
+def test_a_head_stands_for_all_that_is_before_it() -> None:
+    """Who has kept only the last one notices a change of the first."""
+    entries = [next_entry(None, "published", "f" * 64, PUBLIC)]
+    for each in chain(5)[1:]:
+        entries.append(next_entry(entries[-1], each.event, each.survey, each.key))
+    assert first_fault(entries) is None
+    heads = zip(entries, chain(5), strict=True)
+    assert all(one.head != other.head for one, other in heads)
+
+
+def test_anyone_reads_it_over_http_part_by_part(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_http, "MOST_ENTRIES", 2)
+    for name in ("one", "two", "three"):
+        here.publish(survey(name=name))
+    first = here.client.get("/v1/register").json
+    assert (len(first["entries"]), first["more"]) == (2, True)
+    assert "detects nothing" in first["note"]
+    rest = here.client.get("/v1/register?after=2").json
+    assert (len(rest["entries"]), rest["more"]) == (1, False)
+    entries = [RegisterEntry(**each) for each in first["entries"] + rest["entries"]]
+    assert entries == here.store.register()
+    for wrong in ("-1", "x", "1" * 10):
+        assert here.client.get(f"/v1/register?after={wrong}").status_code == 400
+
+
+def test_a_mirror_notices_a_history_that_was_written_anew(tmp_path: Path) -> None:
+    """A chain that fits together proves nothing by itself; beside an earlier copy it does."""
+    data, again, mirror = tmp_path / "data", tmp_path / "again", tmp_path / "mirror.json"
+    for place, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
+        with create_store(place) as store:
+            for name in names:
+                published(store, survey(name=name))
+    mirror.write_text(run("register", "--data", data, "--json").stdout)
+    with create_store(data) as store:
+        published(store, survey(name="three"))
+    assert "goes on from" in run("register", "--data", data, "--check", mirror).stdout
+    alone = run("register", "--data", again, "--check")
+    assert alone.returncode == 0
+    assert "alone detects nothing" in alone.stdout
+    beside = run("register", "--data", again, "--check", mirror)
+    assert beside.returncode == 1
+    assert "entry 1 is not what" in beside.stdout
+    with create_store(tmp_path / "short") as store:
+        published(store, survey(name="one"))
+    cut = run("register", "--data", tmp_path / "short", "--check", mirror, "--json")
+    assert cut.returncode == 1
+    assert not json.loads(cut.stdout)["well"]
+
+
+def test_a_server_shows_what_its_folder_holds(tmp_path: Path) -> None:
+    with create_store(tmp_path / "data") as store:
+        published(store, survey())
+        kept = store.register()
+    with serving(tmp_path / "data") as server:
+        assert remote_register(server.url) == kept
+        assert asked_json("register", "--server", server.url, "--check")["well"] is True
+
+
+def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
+    """Also one that is older than others, beside a close and a publication."""
+    with create_store(place) as store:
+        one, two = (published(store, survey(name=name)) for name in ("one", "two"))
+        catalogue = Catalogue(store)
+        store.delete_survey(one.sequence)
+        store.close_survey(two.sequence)
+        three = published(store, survey(name="three"))
+        catalogue.refresh()
+        assert [(each.id, each.state) for each in catalogue.surveys()] == [
+            (two.id, "closed"), (three.id, "open"),
+        ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""A mean vector as people and programs get it: JSON, CSV, page and command."""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.authored import parse_authored
+from deniable.shared.cli.command import main
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.questions import Vector
+from deniable.simulations.population import of_vectors
+from tests.server.results_data import FIRST_ROUND, NOW
+from tests.server.world import World, world
+from tests.survey_texts import survey_text, vector
+
+DIMENSION, PEOPLE = 300, 2_000
+HELD = np.linspace(-1, 0.9, DIMENSION) / np.linalg.norm(np.linspace(-1, 0.9, DIMENSION))
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
+    """One round with enough people, and one with too few."""
+    with world(tmp_path / "data", NOW) as here:
+        asked = survey_text(vector(DIMENSION), closes=date(2027, 2, 28), minimum_reports=100)
+        published = here.publish(parse_toml(asked))
+        (question,) = published.survey.questions
+        assert isinstance(question, Vector)
+        rng = np.random.default_rng(1)
+        for number, people in ((FIRST_ROUND, PEOPLE), (FIRST_ROUND + 1, 99)):
+            cells = of_vectors(question.mechanism, np.tile(0.5 * HELD, (people, 1)), 1, rng)[0]
+            with here.store.transaction() as transaction:
+                transaction.add(published.sequence, number, people, cells)
+        yield here, published
+
+
+def test_the_document_has_the_vector_as_one(filled: tuple[World, PublishedSurvey]) -> None:
+    here, published = filled
+    address = f"/v1/surveys/{published.id}/results"
+    found = here.client.get(address, headers=here.bearer("analyst")).json
+    first, second, *_ = found["rounds"]
+    whole = first["vectors"]["gradient"]
+    gain = found["about"]["gradient"]["gain"]
+    assert found["about"]["gradient"]["dimension"] == DIMENSION
+    assert whole["error"] == pytest.approx(1 / gain / PEOPLE**0.5, rel=0.01)
+    assert abs(whole["length"] - 0.5) < 0.5
+    rows = first["questions"]["gradient"]
+    off = np.array([row["estimate"] for row in rows]) - 0.5 * HELD
+    assert np.linalg.norm(off) == pytest.approx(whole["error"], rel=0.3)
+    assert "vectors" not in second
+    assert {row["estimate"] for row in second["questions"]["gradient"]} == {None}
+
+
+def test_the_csv_has_every_coordinate(filled: tuple[World, PublishedSurvey]) -> None:
+    here, published = filled
+    address = f"/v1/surveys/{published.id}/results.csv?round={FIRST_ROUND}"
+    text = here.client.get(address, headers=here.bearer("analyst")).text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["label"] for row in rows] == [str(n) for n in range(DIMENSION)]
+    assert all(row["kind"] == "vector" and row["estimate"] for row in rows)
+
+
+def test_the_page_draws_the_largest_and_lists_two_hundred(
+    filled: tuple[World, PublishedSurvey],
+) -> None:
+    """Far below zero counts as far above; a survey that JavaScript cannot answer shows no such
+    example."""
+    here, published = filled
+    headers = here.bearer("analyst")
+    page = here.client.get(f"/surveys/{published.id}?round={FIRST_ROUND}", headers=headers).text
+    assert "The 20 largest estimates of 300 are drawn." in page
+    assert "100 more are in the CSV." in page
+    assert "The mean vector has a length of about" in page
+    assert page.count('<circle class="point"') == 20
+    address = f"/v1/surveys/{published.id}/results?round={FIRST_ROUND}"
+    (period,) = here.client.get(address, headers=headers).json["rounds"]
+    sizes = {row["label"]: abs(row["estimate"]) for row in period["questions"]["gradient"]}
+    largest = sorted(sizes, key=lambda label: -sizes[label])[:20]
+    for label in largest:
+        assert (
+            f'<text class="label" x="1%" y="{18 + 48 * largest.index(label)}"><title>{label}<'
+            in page
+        )
+    empty = here.client.get(
+        f"/surveys/{published.id}?round={FIRST_ROUND + 2}", headers=headers
+    ).text
+    assert f"gradient=[0.5] + [0.0] * {DIMENSION - 1})" in empty
+    assert "or in JavaScript" not in empty
+
+
+def test_the_command_says_how_far_it_is_off_as_a_whole(
+    filled: tuple[World, PublishedSurvey], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["results", "app-health", "--data", str(tmp_path / "data")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("gradient: The mean vector has a length of about") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("dimension = 300", "dimension = 1", "2 to 1024 coordinates"),
+        ("dimension = 300", "dimension = 1025", "2 to 1024 coordinates"),
+        ("dimension = 300", "", "write how many coordinates"),
+        ("dimension = 300", "dimension = 300\nlow = 0", "low"),
+        ("dimension = 300", 'dimension = 300\nintegers = ["60", "20", "1"]', "power of two"),
+        ("dimension = 300", 'dimension = 300\nintegers = ["64", "22", "1"]', "integers"),
+    ],
+)
+def test_a_vector_that_cannot_be_asked_for_is_refused(old: str, new: str, what: str) -> None:
+    with pytest.raises(InvalidSurvey, match=what):
+        parse_toml(survey_text(vector(300)).replace(old, new))
+
+
+def test_what_is_published_says_how_many_codewords_and_needs_nothing_else() -> None:
+    """The device reads them, whatever it would have chosen itself."""
+    document = render_document(parse_authored(survey_text(vector(300))))
+    (question,) = parse_document(document).questions
+    other = document.replace(b'"64"', b'"128"').replace(b'"22"', b'"40"')
+    far = str(question.mechanism.integers[2]).encode()
+    with pytest.raises(InvalidSurvey, match="integers"):
+        parse_document(other)
+    made = type(question.mechanism)(question.epsilon, 300, 128, 40)  # type: ignore[call-arg]  # as k-closest has it
+    (read,) = parse_document(other.replace(far, str(made.integers[2]).encode())).questions
+    assert read.mechanism.integers == made.integers != question.mechanism.integers

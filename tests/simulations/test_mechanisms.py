@@ -1,0 +1,88 @@
+"""The study of all mechanisms: measured beside foretold, over what is possible, at what cost."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import mechanisms, number_table
+from deniable.simulations.studies.mechanisms import worst_place
+
+FEW = ["--epsilon", "1,4", "--options", "4,700,20000", "--repetitions", "150"]
+KEYS = {
+    *("mechanism", "kind", "epsilon", "size", "predicted_n_variance", "measured_n_variance"),
+    *("measurement_error", "limit", "payload_bytes", "client_ns", "tally_ns"),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    out = tmp_path_factory.mktemp("mechanisms") / "out"
+    assert main(["simulate", "mechanisms", *FEW, "--out", str(out)]) == 0
+    page = (out / "index.html").read_text("utf-8")
+    assert page.count("<svg ") == 2
+    return found(out)
+
+
+def found(out: Path) -> list[dict[str, Any]]:
+    """From the saved cells, with what is only printed."""
+    lines = [json.loads(line) for line in (out / "cells.jsonl").read_text().splitlines()]
+    return [row for line in lines if "rows" in line for row in line["rows"]]
+
+
+def test_every_mechanism_is_within_its_error_of_what_is_foretold(
+    rows: list[dict[str, Any]],
+) -> None:
+    """6.5 Monte-Carlo errors. The seed is fixed: another draw is as good."""
+    assert {row["mechanism"] for row in rows} == set(mechanisms())
+    for row in rows:
+        off = abs(row["measured_n_variance"] - row["predicted_n_variance"])
+        assert off <= 6.5 * row["measurement_error"], row
+        assert row["measurement_error"] < 0.2 * row["predicted_n_variance"], row
+
+
+def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
+    """Twin: by the predictions for the other ε every row is wrong."""
+    foretold = {(r["mechanism"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
+    other = {"1": "4", "4": "1"}
+    compared = 0
+    for row in rows:
+        wrong = foretold.get((row["mechanism"], row["size"], other[row["epsilon"]]))
+        if wrong is not None:
+            compared += 1
+            assert abs(row["measured_n_variance"] - wrong) > 6.5 * row["measurement_error"], row
+    assert compared > 20
+
+
+def test_nothing_is_below_the_limit_and_the_best_is_next_to_it(rows: list[dict[str, Any]]) -> None:
+    best: dict[tuple[str, str, int], float] = {}
+    for row in rows:
+        ratio = row["predicted_n_variance"] / row["limit"]
+        assert ratio >= 1 - 1e-9
+        asked = (row["kind"], row["epsilon"], row["size"] if row["kind"] == "choice" else 0)
+        best[asked] = min(best.get(asked, math.inf), ratio)
+    assert len(best) == 2 * (1 + 1 + 3)
+    assert max(best.values()) <= 1.035  # a number at ε 4; choices are below 1.03
+
+
+def test_the_json_form_says_what_a_report_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--epsilon", "1", "--options", "16", "--repetitions", "100"]
+    assert main(["simulate", "mechanisms", *words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"options", "rows"}
+    for row in document["rows"]:
+        assert set(row) == KEYS
+        assert 50 < row["client_ns"] < 1e8
+        assert 0.01 < row["tally_ns"] < 1e6
+
+
+def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:
+    for text in ("0.5", "2", "4"):
+        table = number_table(Epsilon(text))
+        searched = max(table.variance(1, place / 5_000) for place in range(5_001))
+        worst = table.variance(1, worst_place(table))
+        assert searched * (1 - 1e-12) <= worst == pytest.approx(table.worst_variance(1), rel=1e-9)
