@@ -38,10 +38,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
 from deniable.simulations.frame import comparison, option, own, shuffler
@@ -178,7 +179,8 @@ def _local(
     n, k = crowd.people, design.options
 
     def shares(counts: NDArray[np.int64]) -> Array:
-        return np.asarray((counts / n - design.lie / ONE) * (ONE / (design.keep - design.lie)))
+        supporting = np.array([supports(design, cells) for cells in counts])
+        return np.asarray(unbiased_share(supporting / n, design))
 
     these = shares(fixed(design, crowd.held, times, generator).counts) - crowd.held / n
     anew = shares(drawn(design, crowd.shares.tolist(), n, times, generator).counts) - crowd.shares
