@@ -19,6 +19,8 @@ SUMMARIES = {
     "mean": "a bounded mean: local mechanisms against a trusted curator",
     "histogram": "a choice among options: local mechanisms against noisy bins",
     "mechanisms": "every mechanism against the least error that is possible, and its cost",
+    "vector": "a mean of vectors: PrivUnit on devices against noise of a trusted server",
+    "counts": "many counts of everybody: one drawn question against noise on each count",
     "select": "which of many is the most: votes, and conditions as in model selection",
     "median": "a median: local search against the exponential mechanism",
     "survey": "your own survey and population: intervals, people needed, attacks",

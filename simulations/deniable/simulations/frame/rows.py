@@ -8,7 +8,7 @@ limit       what no estimator of the same model is below; null where that is not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating]
 DOTS = (0, (1, 1.5))  # of limits, in every study
+NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
 
 
 def measured(squares: Array) -> dict[str, float]:
@@ -50,30 +51,48 @@ def draw(
     rows: Sequence[Row],
     series: Series,
     against: str,
-    scale: Mapping[float, float] | None = None,
+    exact: str = "exact",
+    measured: str | None = "measured",
 ) -> None:
-    """Roots of mean squared errors, or where `scale` has a factor for each place, the errors times
-    it: lines by formula, points as measured with three Monte-Carlo errors."""
+    """Roots of mean squared errors: lines by formula, points as measured with three Monte-Carlo
+    errors; marks on the line where nothing is drawn."""
     found = sorted(of(rows, series), key=lambda row: number(row, against))
-    places = [number(row, against) for row in found]
+    drawn = [row for row in found if measured and row[measured] is not None]
+    known = [row for row in found if row[exact] is not None]
+    axes.plot(
+        [number(row, against) for row in known],
+        [math.sqrt(number(row, exact)) for row in known],
+        color=series.look.color,
+        ls=series.look.dash,
+        marker="" if drawn else series.look.marker,
+        label="_" if drawn else series.label,
+    )
+    if drawn and measured:
+        points = [math.sqrt(number(row, measured)) for row in drawn]
+        bars = [
+            1.5 * number(row, "error") / point if point else 0.0
+            for row, point in zip(drawn, points, strict=True)
+        ]
+        places = [number(row, against) for row in drawn]
+        axes.errorbar(
+            places, points, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2,
+            label=series.label,
+        )  # fmt: skip
 
-    def shown(error: float, place: float) -> float:
-        return math.sqrt(error) if scale is None else error * scale[place]
 
-    if all(row["exact"] is not None for row in found):
-        line = [shown(number(row, "exact"), x) for row, x in zip(found, places, strict=True)]
-        axes.plot(places, line, color=series.look.color, ls=series.look.dash)
-    points = [shown(number(row, "measured"), x) for row, x in zip(found, places, strict=True)]
-    bars = [
-        3 * (0.5 if scale is None else 1) * y * number(row, "error") / number(row, "measured")
-        if number(row, "measured")
-        else 0.0
-        for row, y in zip(found, points, strict=True)
-    ]
-    axes.errorbar(
-        places, points, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2,
-        label=series.label,
-    )  # fmt: skip
+def draw_limit(
+    axes: matplotlib.axes.Axes, rows: Sequence[Row], series: Series, against: str, limit: str
+) -> None:
+    """Dotted, in the model's colour."""
+    found = sorted(of(rows, series), key=lambda row: number(row, against))
+    axes.plot(
+        [number(row, against) for row in found],
+        [math.sqrt(number(row, limit)) for row in found],
+        color=series.look.color,
+        ls=DOTS,
+        lw=1.2,
+        label=f"{series.model} limit",
+    )
 
 
 def worst_deviation(rows: Sequence[Row]) -> float:
