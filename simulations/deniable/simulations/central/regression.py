@@ -7,10 +7,11 @@
     sums          Σxy and Σx^2, each with Laplace noise of scale Δ / ε, Δ = 9/4, divided
 
 One person is replaced by another. The first two are on [-1, 1], and private as every exponential
-mechanism is; at one θ gradients are no further apart than 9/2, so KNG wastes some, as in print. Objective perturbation gives one half of ε to the noise, as gradients move by at most
-8, and one to the density of b at the minimum, 2 Σx^2 + Λ, which changes by a factor of at most
-1 + 2 / Λ; where the minimum is an end of [-1, 1], its probability is that of a tail of b. The sums
-move by at most |x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x' <= 9/4 together.
+mechanism is; at one θ gradients are no further apart than 9/2, so KNG wastes some, as in print.
+Objective perturbation gives one half of ε to the noise, as gradients move by at most 8, and one to
+the density of b at the minimum, 2 Σx^2 + Λ, which changes by a factor of at most 1 + 2 / Λ; where
+the minimum is an end of [-1, 1], its probability is that of a tail of b. The sums move by at most
+|x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x' <= 9/4 together.
 
 Distributions on the line: what is drawn from them in doubles is a simulation of them, and nothing
 is ever released by it.
@@ -89,7 +90,7 @@ def objective(sums: Sums, epsilon: float, generator: np.random.Generator) -> Arr
 def noisy_sums(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
     scale = OF_SUMS / epsilon
     above, below = generator.laplace(0, scale, (2, len(sums.xx)))
-    return np.clip((sums.xy + above) / np.maximum(sums.xx + below, 1), -1, 1)
+    return np.asarray(np.clip((sums.xy + above) / np.maximum(sums.xx + below, 1), -1, 1))
 
 
 def _laplace_below(x: Array) -> Array:

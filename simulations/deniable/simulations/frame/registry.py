@@ -24,6 +24,7 @@ SUMMARIES = {
     "select": "which of many is the most: votes, and conditions as in model selection",
     "median": "a median: local search against the exponential mechanism",
     "regression": "the slope of a line: five trusted servers against four questions to devices",
+    "subsample": "a centre by subsample and aggregate, against a search on devices",
     "survey": "your own survey and population: intervals, people needed, attacks",
     "shuffle": "what a shuffler would buy, between devices and a trusted server",
     "attack": "what attackers learn of one person, from counts and from reports",
