@@ -41,6 +41,8 @@ FEW: dict[str, dict[str, Any]] = {
                "repetitions": 20},
     "regression": {"epsilon": [0.5, 20], "people": [1e3, 1e6], "repetitions": 9},
     "subsample": {"epsilon": [0.5, 2, 20], "people": [1e3, 1e6], "repetitions": 9},
+    "synthetic": {"epsilon": [0.5, 20], "people": [100, 1e5], "attributes": [2, 5],
+                  "repetitions": 9},
     "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},
     "attack": {"epsilon": 1, "people": 10, "repetitions": 2},
     "compose": {"epsilon": [0.1], "rounds": [1, 10]},

@@ -25,6 +25,7 @@ SUMMARIES = {
     "median": "a median: local search against the exponential mechanism",
     "regression": "the slope of a line: five trusted servers against four questions to devices",
     "subsample": "a centre by subsample and aggregate, against a search on devices",
+    "synthetic": "tables of two attributes, and people made from them: devices against BLR",
     "survey": "your own survey and population: intervals, people needed, attacks",
     "shuffle": "what a shuffler would buy, between devices and a trusted server",
     "attack": "what attackers learn of one person, from counts and from reports",

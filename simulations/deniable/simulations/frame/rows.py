@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 Array = NDArray[np.floating]
+Whole = NDArray[np.int64]
 DOTS = (0, (1, 1.5))  # of limits, in every study
 NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
 
@@ -53,6 +54,7 @@ def draw(
     against: str,
     exact: str = "exact",
     measured: str | None = "measured",
+    error: str = "error",
 ) -> None:
     """Roots of mean squared errors: lines by formula, points as measured with three Monte-Carlo
     errors; marks on the line where nothing is drawn."""
@@ -70,7 +72,7 @@ def draw(
     if drawn and measured:
         points = [math.sqrt(number(row, measured)) for row in drawn]
         bars = [
-            1.5 * number(row, "error") / point if point else 0.0
+            1.5 * number(row, error) / point if point else 0.0
             for row, point in zip(drawn, points, strict=True)
         ]
         places = [number(row, against) for row in drawn]

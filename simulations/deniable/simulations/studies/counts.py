@@ -36,7 +36,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
@@ -61,7 +60,6 @@ GAUSSIAN = Series("central", "gaussian", "trusted, Gaussian", look(3))
 NONE = Series("none", "share", "no privacy", look(2))
 SERIES = (ONE_QUESTION, ALL, GEOMETRIC, GAUSSIAN, NONE)
 Array = forms.Array
-People = NDArray[np.int64]
 
 
 OPTIONS = (
@@ -151,7 +149,7 @@ def _part(epsilon: Epsilon, counts: int) -> Epsilon:
 
 
 def _estimates(
-    design: RandomizedResponse, yes: People, asked: People, generator: np.random.Generator
+    design: RandomizedResponse, yes: forms.Whole, asked: forms.Whole, generator: np.random.Generator
 ) -> Array:
     """Shares of yes, from the reports of `yes` of those who are `asked`."""
     keep, lie = design.keep / ONE, design.lie / ONE
