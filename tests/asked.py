@@ -9,7 +9,9 @@ from typing import Any
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.kinds.text import LEAST_BUCKETS, LEAST_LENGTH
 from tests.survey_texts import bit, choice, number, survey_text, vector
+from tests.survey_texts import question as asked_as
 
 OPTIONS = [chr(97 + n) for n in range(11)]  # two bytes of a set, five bits of padding, subsets of 3
 ANSWERS: dict[str, list[Any]] = {  # the first is held by most people
@@ -17,6 +19,7 @@ ANSWERS: dict[str, list[Any]] = {  # the first is held by most people
     "number": [-0.9, 2.25, 3, 0.1],
     "choice": ["c", "a", "d", "b"],
     "vector": [[0.6, -0.3, 0, 0.2], [0, 0, 1, 0], [-0.1, 0.5, 3, 4]],
+    "text": ["oh", "no", "so", "it"],
 }
 
 
@@ -29,12 +32,21 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
         return choice(OPTIONS, mechanism, name=name, epsilon=epsilon)
     if named.kind == "vector":
         return vector(len(ANSWERS["vector"][0]), mechanism, name=name, epsilon=epsilon)
+    if named.kind == "text":
+        return text_question(mechanism, name, epsilon)
     if named.given:
         example = named(Epsilon(epsilon), named.proved_sizes[0])
         asked = number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=example.size)
         return f"{asked}integers = {json.dumps([str(each) for each in example.integers])}\n\n"
     grid = 5 if len(named.sizes) > 1 else None
     return number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=grid)
+
+
+def text_question(mechanism: str, name: str, epsilon: str) -> str:
+    """Of the least length and with the fewest buckets."""
+    return asked_as(
+        name, "text", epsilon, length=LEAST_LENGTH, buckets=LEAST_BUCKETS, mechanism=mechanism
+    )
 
 
 def survey(names: list[str], period: str = "month") -> str:

@@ -8,6 +8,7 @@ from typing import get_args
 
 from deniable.client.net.delivery import PASSING
 from deniable.server.http.openapi import document
+from deniable.server.pages.problems import WORDS
 from deniable.server.pages.survey_page import OUTCOMES
 from deniable.shared.refusals import EnvelopeCode, RequestCode
 
@@ -35,3 +36,16 @@ def test_the_openapi_document_lists_every_code_and_no_other() -> None:
 def test_pages_have_words_for_every_code_of_an_envelope_and_the_client_knows_no_other() -> None:
     assert OUTCOMES.keys() == {"accepted", "duplicates", *OF_ENVELOPES}
     assert set(OF_ENVELOPES) > PASSING
+
+
+def test_every_problem_that_is_described_has_a_page_in_words() -> None:
+    problem = {"$ref": "#/components/responses/problem"}
+    operations = [each for path in document()["paths"].values() for each in path.values()]
+    listed = {
+        status
+        for each in operations
+        if "responses" in each
+        for status, answer in each["responses"].items()
+        if answer == problem
+    }
+    assert WORDS.keys() == {*OF_REQUESTS, *listed, "405"}

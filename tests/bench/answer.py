@@ -154,9 +154,7 @@ def committing(folder: Path) -> Iterator[Callable[[], object]]:
 
 def slow_syncs() -> Measurement:
     with TemporaryDirectory() as folder:
-        source, shim = Path(folder) / "slow.c", Path(folder) / "slow.so"
-        source.write_text(SLOW_SYNC)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+        shim = slow_sync(Path(folder))
         ran = subprocess.run(
             [sys.executable, "-m", "tests.bench.answer"],
             env={**os.environ, "LD_PRELOAD": str(shim)},
@@ -167,6 +165,14 @@ def slow_syncs() -> Measurement:
         )
     name = f"answer with {SYNC_MS} ms more for each sync"
     return Measurement(name, float(ran.stdout), None, "ms", 12, note="median")
+
+
+def slow_sync(folder: Path) -> Path:
+    """What is loaded first, to make syncs slow."""
+    source, shim = folder / "slow.c", folder / "slow.so"
+    source.write_text(SLOW_SYNC)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    return shim
 
 
 def alone(name: str, times: list[float], share: int, limit: float) -> Measurement:

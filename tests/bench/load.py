@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 Make = Callable[[], bytes]  # the next request
@@ -10,21 +11,30 @@ Make = Callable[[], bytes]  # the next request
 
 def ask(port: int, connections: int, each: int, make: Make) -> None:
     """So many requests over each connection; all must be answered with 200 or 202."""
-    asyncio.run(_all(port, connections, each, make))
+    latencies(port, connections, each, make)
 
 
-async def _all(port: int, connections: int, each: int, make: Make) -> None:
-    await asyncio.gather(*(_connection(port, each, make) for _ in range(connections)))
+def latencies(port: int, connections: int, each: int, make: Make) -> list[float]:
+    """The same: the milliseconds that each answer took."""
+    times = list[float]()
+    asyncio.run(_all(port, connections, each, make, times))
+    return times
 
 
-async def _connection(port: int, each: int, make: Make) -> None:
+async def _all(port: int, connections: int, each: int, make: Make, times: list[float]) -> None:
+    await asyncio.gather(*(_connection(port, each, make, times) for _ in range(connections)))
+
+
+async def _connection(port: int, each: int, make: Make, times: list[float]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for _ in range(each):
+        begin = time.perf_counter()
         writer.write(make())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 202")), head
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
         await reader.readexactly(int(length))
+        times.append(1e3 * (time.perf_counter() - begin))
     writer.close()
 
 

@@ -28,6 +28,7 @@ SHORT = (
     "start",
     "answer",
     "ingest",
+    "limits",
     "written",
     "settling",
     "sealed",
@@ -37,8 +38,9 @@ SHORT = (
     "tables",
     "statements",
     "vectors",
+    "texts",
 )
-LONG = ("coverage", "mutate", "ask_one", "archive")
+LONG = ("coverage", "mutate", "ask_one", "archive", "soak")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

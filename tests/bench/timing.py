@@ -29,7 +29,8 @@ from scipy.stats import rankdata
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace, mechanisms
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 from tests.bench.measure import Measurement
 from tests.shared.test_same_operations import EarlyReturn, asking
 
@@ -54,6 +55,16 @@ FORMS: dict[str, object] = {
     "infinite": math.inf,
     "a whole number beyond all floats": 10**400,
 }
+TEXTS: dict[str, object] = {
+    "a word": "chrome",
+    "a letter": "x",
+    "cut": "chromium browser",
+    "two bytes each": "äöüß",
+    "three bytes each": "日本",
+    "blank": "  ",
+    "not to be shown": "a\nb",
+    "none": None,
+}
 UNFIT: dict[str, object] = {"not-a-number": math.nan, "none": None, "a text": "ninety"}
 
 
@@ -71,19 +82,25 @@ class Timed:
 
 def measurements() -> Iterator[Measurement]:
     for name, question in questions():
-        match question:
-            case Number():
-                yield from of_number(name, question)
-            case Vector():
-                yield from of_vector(name, question)
-            case _:
-                yield from of_options(name, question)
+        yield from of(name, question)
     early = Choice("asked", EarlyReturn(EPSILON, 16), texts(16))
     yield twin("an early return for the truth", lies(calls(early, listed(early), pause=False)))
     old = OldPlacing("asked", LocalLaplace(EPSILON, 64), LOW, HIGH)
     seen = calls(old, of_forms(FORMS), pause=False)
     told = between(seen, "inside, not whole", "the high end")
     yield twin("a number placed by what it happens to be", told)
+
+
+def of(name: str, question: Question) -> Iterator[Measurement]:
+    match question:
+        case Number():
+            return of_number(name, question)
+        case Text():
+            return of_text(name, question)
+        case Vector():
+            return of_vector(name, question)
+        case _:
+            return of_options(name, question)
 
 
 def questions() -> Iterator[tuple[str, Question]]:
@@ -98,6 +115,9 @@ def questions() -> Iterator[tuple[str, Question]]:
                     question = Number("asked", made, LOW, HIGH)
                 case "vector":
                     question = Vector("asked", made)
+                case "text":
+                    made = made.__class__(EPSILON, size, Beginnings("it", 8, size).groups, FINAL)
+                    question = Text("asked", made, 8, "it")
                 case _:
                     question = Choice("asked", made, texts(size))
             yield f"time of a report by {name}, {size}", question
@@ -140,6 +160,13 @@ def of_vector(name: str, question: Vector) -> Iterator[Measurement]:
     }
     seen = calls(question, of_forms(forms))
     first, *others = forms
+    worst = max(others, key=lambda other: abs(between(seen, first, other)))
+    yield bounded(f"{name}, with its form, most: {worst}", between(seen, first, worst))
+
+
+def of_text(name: str, question: Text) -> Iterator[Measurement]:
+    seen = calls(question, of_forms(TEXTS))
+    first, *others = TEXTS
     worst = max(others, key=lambda other: abs(between(seen, first, other)))
     yield bounded(f"{name}, with its form, most: {worst}", between(seen, first, worst))
 

@@ -10,19 +10,28 @@ from tests.conformance.device import Stage
 
 @check
 def whatever_is_answered_looks_alike(stage: Stage) -> None:
-    published(stage, period="day", questions=QUESTIONS_WITH_OTHER)
+    published(stage, period="day", questions=QUESTIONS_WITH_OTHER + WORD)
     stage.policy |= {"max_epsilon": "60", "max_epsilon_per_round": "60"}
     stage.start()
     misfits: list[object] = [None, "no", -1, 7.5, 1e300, True, [], {}, "x" * 10_000]
     for value in misfits:
         stage.later(days=1)
-        answers = {"crashed": value, "minutes": value, "browser": value}
+        answers = {"crashed": value, "minutes": value, "browser": value, "word": value}
         same(f"answering {str(value)[:9]}", stage.answer(**answers), "queued")
     stage.flush()
-    same("sizes", {len(post.body) for post in stage.script.posts}, {64 + 3})
+    same("sizes", {len(post.body) for post in stage.script.posts}, {64 + 6})
     same("reports", len(stage.script.posts), len(misfits))
 
 
+WORD = """
+[[question]]
+name = "word"
+kind = "text"
+length = 4
+buckets = 1024
+mechanism = "grouped-k-randomized-response"
+epsilon = "0.1"
+"""
 QUESTIONS_WITH_OTHER = """
 [[question]]
 name = "crashed"

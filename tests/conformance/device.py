@@ -16,7 +16,7 @@ from deniable.shared.survey.signing import public_hex
 from tests.client.scripted import KEY, MEMORY, TODAY, Script, serving
 
 Message = dict[str, Any]  # JSON
-QUESTIONS = {"crashed": "bit", "minutes": "number", "browser": "choice"}
+QUESTIONS = {"crashed": "bit", "minutes": "number", "browser": "choice", "word": "text"}
 POLICY: Message = {
     "keys": [public_hex(KEY)],
     "questions": QUESTIONS,

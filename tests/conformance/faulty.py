@@ -482,6 +482,15 @@ def rounds_integers_down() -> Adapter:
     return Down()
 
 
+@fault("texts_are_hashed_into_the_buckets_of_the_vectors")
+def trims_texts() -> Adapter:
+    class Trimming(Adapter):
+        def place(self, salt: str, length: int, buckets: int, text: str) -> Message:
+            return super().place(salt, length, buckets, text.strip())
+
+    return Trimming()
+
+
 @fault("envelope_ids_are_those_of_the_vectors")
 def counts_rounds_big_endian() -> Adapter:
     class Swapped(Adapter):

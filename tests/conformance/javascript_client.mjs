@@ -6,6 +6,7 @@ import { envelopeId } from "../../client/javascript/src/envelope.js";
 import { fileStorage } from "../../client/javascript/src/file-storage.js";
 import { Client, Policy } from "../../client/javascript/src/index.js";
 import { MECHANISMS } from "../../client/javascript/src/mechanisms.js";
+import { placeText } from "../../client/javascript/src/text.js";
 import { billionths, hex, parseSurvey, unhex, wholeNumbers } from "../../client/javascript/src/survey.js";
 
 const PATIENT = 60;
@@ -41,20 +42,25 @@ const OPERATIONS = {
   forget: async () => ({ done: await client.forget() }),
   randomize(vector) {
     if (!(vector.mechanism in MECHANISMS)) return { unsupported: vector.mechanism };
-    const drawn = unhex(vector.draw), made = mechanism(vector);
-    const answer = typeof vector.answer === "number" ? vector.answer : vector.answer.split("/").map(BigInt);
+    let drawn = unhex(vector.draw);
+    const made = mechanism(vector);
+    const answer = typeof vector.answer === "number" ? made.answerAt(vector.answer) : vector.answer.split("/").map(BigInt);
     const payload = made.randomize(answer, (count) => {
-      if (count !== drawn.length) throw new Error(`drew ${count} bytes`);
-      return view(drawn);
+      const some = drawn.slice(0, count);
+      drawn = drawn.slice(count);
+      if (count !== some.length) throw new Error(`drew ${count} bytes`);
+      return view(some);
     });
+    if (drawn.length) throw new Error(`${drawn.length} bytes were not drawn`);
     return { payload: hex(payload) };
   },
   integers: (vector) => ({ integers: mechanism(vector).integers.map(String) }),
-  question({ document, draw }) {
+  async question({ document, draw }) {
     const drawn = [unhex(draw)];
-    const { payloads } = parseSurvey(document).report([], (count) => view(drawn.pop() ?? new Uint8Array(count)));
+    const { payloads } = await parseSurvey(document).report([], (count) => view(drawn.pop() ?? new Uint8Array(count)));
     return { question: payloads[0][0] };
   },
+  place: async ({ salt, length, buckets, text }) => ({ placed: (await placeText(length, buckets, salt)(text)) ?? null }),
   envelope_id: async ({ key, survey, round }) => ({ id: hex(await envelopeId(unhex(key), survey, round)) }),
 };
 

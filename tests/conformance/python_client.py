@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from io import BytesIO
 from itertools import chain, repeat
 from typing import Any, cast
 
@@ -17,9 +18,11 @@ from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.document import parse_document, parse_toml
 from tests.asked import position
 from tests.eventually import PATIENCE
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
 
 Message = dict[str, Any]  # JSON
 A_DAY = 86_400.0
@@ -65,14 +68,16 @@ class Adapter:
         return {"done": self.client.forget()}
 
     def randomize(self, answer: int | str, draw: str, **which: Any) -> Message:
-        made, random = _mechanism(**which), bytes.fromhex(draw)
+        made, random = _mechanism(**which), BytesIO(bytes.fromhex(draw))
 
         def drawn(bits: int) -> int:
-            assert bits == 8 * len(random)
-            return int.from_bytes(random, "little")
+            some = random.read(bits // 8)
+            assert bits == 8 * len(some)
+            return int.from_bytes(some, "little")
 
         given = made.answer_at(answer) if isinstance(answer, int) else position(answer, made)
         symbol = made.randomize(given, drawn)
+        assert not random.read()
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 
     def integers(self, **which: Any) -> Message:
@@ -84,6 +89,11 @@ class Adapter:
         report = survey.report(dict.fromkeys(survey.costs), lambda _: next(draws))
         (asked,) = (n for n, symbol in enumerate(report.symbols) if symbol is not None)
         return {"question": asked}
+
+    def place(self, salt: str, length: int, buckets: int, text: str) -> Message:
+        asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
+        (question,) = parse_toml(survey_text(asked)).questions
+        return {"placed": question.place(text)}
 
     def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
         return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}

@@ -111,6 +111,10 @@ def bad_documents() -> list[str]:
         good.replace('"deniable": 1,', '"deniable": 1, "deniable": 1,'),
         good + "}",
         changed(lambda t: t["question"][1].update(grid=255, epsilon=tiny, integers=integers)),
+        changed(lambda t: t["question"][0].update(unit="s")),
+        changed(lambda t: t["question"][0].update(title="two\nlines")),
+        changed(lambda t: t["question"][2].update(labels=["one"])),
+        changed(lambda t: t["question"][2].update(labels=len(t["question"][2]["options"]) * ["a"])),
     ]
 
 
@@ -134,6 +138,17 @@ def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
         raise Broken(f"it cannot be opened: {error}") from None
     same("the survey inside", (inside.survey, inside.count), (id_, 1))
     same("its length", len(post.body), len(bytes.fromhex(vectors["good"][0]["sealed"])))
+
+
+@check
+def words_for_people_change_nothing(stage: Stage) -> None:
+    table = json.loads(document(name="told"))
+    table["question"][0]["title"] = "Did it crash? – 2026"
+    table["question"][1]["unit"] = "min"
+    table["question"][2]["labels"] = [
+        f"Number {n}" for n, _ in enumerate(table["question"][2]["options"])
+    ]
+    refused(stage, sound=[json.dumps(table, ensure_ascii=False).encode()])
 
 
 @check

@@ -1,5 +1,5 @@
 """The vectors, draw by draw, for clients that can be asked: `randomize`, `integers`, `question`,
-`envelope_id`.
+`place`, `envelope_id`.
 
 A client may draw in any way that has the right probabilities: one that says `unsupported` is not
 held to these.
@@ -39,6 +39,7 @@ RESULTS = {
     "integers": ("integers", "symbols", "bad_payloads"),
     "question": ("question",),
     "envelope_id": ("id",),
+    "place": ("placed",),
 }
 
 
@@ -70,6 +71,11 @@ def the_same_random_bytes_draw_the_same_question(stage: Stage) -> None:
     survey = read("survey_ask_one.json")
     vectors = [each | {"document": survey["document"]} for each in survey["drawn"]]
     told(stage, "question", "question", vectors)
+
+
+@check
+def texts_are_hashed_into_the_buckets_of_the_vectors(stage: Stage) -> None:
+    told(stage, "place", "placed", read("texts.json"))
 
 
 @check

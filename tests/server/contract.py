@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +14,13 @@ from flask import Response, request
 from deniable.server.http.openapi import document
 
 Schema = Mapping[str, Any]  # Any: JSON
-WORDS = {"title", "description", "pattern", "minimum"}  # said beside the form, or checked below
+WORDS = {
+    "title",
+    "description",
+    "pattern",
+    "minimum",
+    "maximum",
+}  # said beside the form, or checked below
 KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -42,7 +50,10 @@ def fault_of(response: Response) -> str | None:
         return f"{place}: {media_type} is not listed"
     if "json" not in media_type:
         return None
-    fault = unlike(response.json, content[media_type]["schema"])
+    said = response.get_data()
+    if response.content_encoding == "gzip":
+        said = gzip.decompress(said)
+    fault = unlike(json.loads(said), content[media_type]["schema"])
     return fault and f"{place}: {fault}"
 
 
@@ -77,6 +88,8 @@ def unlike(value: Any, schema: Schema, place: str = "") -> str | None:  # Any: J
             return f"{place}: {value!r} does not match"
         case int() | float() if value < schema.get("minimum", value):
             return f"{place}: {value!r} is too small"
+        case int() | float() if value > schema.get("maximum", value):
+            return f"{place}: {value!r} is too large"
     return None
 
 
@@ -106,9 +119,10 @@ def _unlike_object(value: dict[str, Any], schema: Schema, place: str) -> str | N
 def _unlike_array(value: list[Any], schema: Schema, place: str) -> str | None:
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         return f"{place}: {len(value)} items"
-    parts = schema.get("prefixItems") or [schema["items"]] * len(value)
+    parts = schema.get("prefixItems") or [schema.get("items", True)] * len(value)
     faults = (
         unlike(item, part, f"{place}[{number}]")
         for number, (item, part) in enumerate(zip(value, parts, strict=True))
+        if part is not True
     )
     return next(filter(None, faults), None)

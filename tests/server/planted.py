@@ -22,9 +22,9 @@ honest_commit = Writer._commit
 
 def late_commit(self: Writer, group: list[_Request]) -> None:
     for request in group:
-        request.answer.set_result(["accepted"] * len(request.uploads))
+        request.settle(["accepted"] * len(request.uploads))
     time.sleep(0.2)
-    unheard = [_Request(request.uploads, request.size, type(request.answer)()) for request in group]
+    unheard = [_Request(request.uploads, request.size, lambda _: None) for request in group]
     honest_commit(self, unheard)
 
 

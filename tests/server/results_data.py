@@ -11,7 +11,8 @@ import numpy.typing as npt
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Number, Question, Vector
+from deniable.shared.survey.questions import Number, Question, Text, Vector
+from deniable.simulations.population import fixed
 from tests.server.surveys import until_spring
 from tests.server.world import World
 
@@ -38,6 +39,8 @@ def draw_cells(
     assert not isinstance(question, Vector), "its cells are no counts"
     if isinstance(question, Number):
         rows = [np.array(row) / ONE for row in question.mechanism.rows]
+    elif isinstance(question, Text):
+        return np.asarray(fixed(question.mechanism, held, 1, rng).counts[0])
     elif mechanism.name == "unary":
         return _unary(question.mechanism, np.array(held), rng)
     else:

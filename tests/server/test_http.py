@@ -263,6 +263,21 @@ def test_every_answer_has_the_security_headers(here: World) -> None:
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize(
+    ("address", "body"), [("/nowhere", None), ("/healthz", b""), ("/v1/envelopes", b"x")]
+)
+def test_a_problem_s_type_leads_to_a_page_in_words(
+    here: World, address: str, body: bytes | None
+) -> None:
+    ask = here.client.get if body is None else here.client.post
+    problem = ask(address, data=body, content_type="application/json")
+    page = here.client.get(problem.json["type"])
+    assert page.status_code == 200
+    assert page.mimetype == "text/html"
+    assert "<h1>" in page.text
+    assert here.client.get("/problems/none").status_code == 404
+
+
 def test_a_wrong_method_says_which_are_right(here: World) -> None:
     answer = here.client.get("/v1/envelopes")
     assert (answer.status_code, answer.content_type) == (405, PROBLEM)

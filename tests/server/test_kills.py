@@ -22,6 +22,8 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+import pytest
+
 from deniable.server.http.auth import new_token
 from deniable.server.store import Place, PublishedSurvey, create_store, open_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
@@ -161,6 +163,18 @@ def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=500, kills=10)
     assert trial.run() == trial.truth()
     assert trial.retries > 0, "the kills hit nothing"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["folder", "database"])
+def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
+    tmp_path: Path, request: pytest.FixtureRequest, store: str
+) -> None:
+    """1,000,000 reports in 5,000 batches."""
+    place = tmp_path / "data" if store == "folder" else request.getfixturevalue("database")
+    trial = Trial(place, batches=5_000, kills=50)
+    assert trial.run() == trial.truth()
+    print(f"{store}: 1,000,000 acknowledged, 50 kills, {trial.retries:,} sent again, 0 lost")
 
 
 def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -160,3 +161,21 @@ def test_the_verbs_say_why_they_refuse(tmp_path: Path) -> None:
     for verb in (["publish", file, "--data", tmp_path / "data"], ["check", file]):
         done = run("survey", *verb)
         assert (done.returncode, "at most 262,144 are published" in done.stderr) == (2, True)
+
+
+def test_the_list_is_compressed_for_who_reads_that_and_the_same_for_all_who_do(
+    here: World,
+) -> None:
+    for number in range(20):
+        here.publish(survey(name=f"survey-{number}"))
+    plain = here.client.get("/v1/surveys", headers={"Accept-Encoding": "identity"})
+    packed = [
+        here.client.get("/v1/surveys", headers={"Accept-Encoding": "gzip", "User-Agent": agent})
+        for agent in ("one", "other")
+    ]
+    assert gzip.decompress(packed[0].data) == plain.data
+    assert packed[0].data == packed[1].data
+    assert 5 * len(packed[0].data) < len(plain.data)
+    for answer in (plain, *packed):
+        assert "Accept-Encoding" in answer.headers["Vary"]
+        assert {"ETag", "Last-Modified"}.isdisjoint(answer.headers.keys())

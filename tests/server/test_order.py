@@ -278,6 +278,24 @@ def test_a_bucket_gives_back_what_it_was_given() -> None:
     assert len(bucket.pack(kept[:0])) == bucket.SIZE
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_an_envelope_that_is_added_to_a_bucket_leaves_no_trace_of_being_the_last(seed: int) -> None:
+    """Byte for byte what `pack` makes of all of them, in whatever order they come."""
+    chance = random.Random(seed)
+    kept, grown = list[Kept](), bucket.EMPTY
+    while True:
+        one = Kept(chance.randbytes(16), chance.randint(1, 9), chance.randbytes(seed * 9))
+        more = bucket.with_one_more(grown, one)
+        packed = bucket.pack(sorted([*kept, one]))
+        if more is None:
+            break
+        assert more == packed
+        assert bucket.with_one_more(more, one) is more, "it is there already"
+        kept, grown = [*kept, one], more
+    assert len(kept) > 10
+    assert len(packed) > bucket.SIZE
+
+
 def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
     """Ids that differ in nothing but their last bits, and one apart: no empty buckets between."""
     ids = [number.to_bytes(16, "big") for number in (*range(1_000), 2**127)]

@@ -62,7 +62,7 @@ def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
     asked = here.publish(survey(BIT, sealed_to=PUBLIC))
     sent = [envelope(asked, number) for number in range(50)]
     uploads = [Upload(asked, e.round, e.id, e.count, e.payload, None) for e in sent]
-    here.writer.submit(uploads).result()
+    here.writer.write(uploads)
     bearer = here.bearer("analyst")
     text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
     results = msgspec.json.decode(text, type=Results)

@@ -8,11 +8,13 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
 MOST_SYMBOLS, MOST_ANSWERS = 256, 64
 SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, where it has some
+MOST_SYMBOLS_OF_A_GROUP = 64
 
 
 def small_mechanisms() -> Iterator[Shape]:
@@ -21,8 +23,15 @@ def small_mechanisms() -> Iterator[Shape]:
             for size in mechanism.proved_sizes if mechanism.given else SIZES:
                 if size in mechanism.sizes:
                     made = mechanism(Epsilon(text), size)
-                    if given_a_seed(made) <= MOST_SYMBOLS and made.answers <= MOST_ANSWERS:
+                    if _is_small(made):
                         yield made
+
+
+def _is_small(mechanism: Shape) -> bool:
+    """Few enough symbols to go through them all."""
+    if isinstance(mechanism, GroupedDesign):
+        return mechanism.each.symbols <= MOST_SYMBOLS_OF_A_GROUP
+    return given_a_seed(mechanism) <= MOST_SYMBOLS and mechanism.answers <= MOST_ANSWERS
 
 
 def named(mechanism: Mechanism) -> str:

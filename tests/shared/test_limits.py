@@ -57,6 +57,8 @@ SIZES = {  # the least and the largest that each mechanism takes, and those at w
     "optimal-table": (2, 32, (4,)),  # its examples: a survey's own is proved when it is read
     "k-closest": (2, 1_024, (2, 3, 11, 100, 1_000, 1_024)),
 }
+CHOICES = [name.removeprefix("grouped-") for name in mechanisms("text")]
+SIZES |= {f"grouped-{name}": SIZES[name] for name in CHOICES}
 EPSILONS = ["0.01", "0.05", "0.1", "0.3", "0.5", "0.7", "1", "1.386"]
 EPSILONS += ["2", "3", "4", "5", "8", "12", "16", "20"]
 

@@ -31,6 +31,7 @@ from deniable.shared.privacy.mechanisms import (
 )
 from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
@@ -41,7 +42,7 @@ from tests.shared.contract import exact_rows, named, seeds, small_mechanisms
 ALL = list(small_mechanisms())
 every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
 COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
-Counting = NumberTable | SupportDesign
+Counting = NumberTable | SupportDesign | GroupedDesign
 every_one_that_counts = pytest.mark.parametrize("mechanism", COUNTED, ids=named)
 
 
@@ -115,7 +116,9 @@ def test_every_cell_has_its_stated_rate(mechanism: Shape) -> None:
     for answer, row in enumerate(exact_rows(mechanism)):
         for cell in range(mechanism.cells):
             rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
-            near = Fraction(1, 2) + Fraction(1, 2**30)
+            near = (
+                1 if isinstance(mechanism, GroupedDesign) else Fraction(1, 2) + Fraction(1, 2**30)
+            )
             assert abs(rate * ONE - mechanism.rate(cell, answer)) <= near
     sizes = {len(own) for own in cells}
     assert (mechanism.joint == MULTINOMIAL) == (sizes == {1})
@@ -152,6 +155,9 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
             for option in {0, 1, answer, mechanism.options - 1}:
                 stated = mechanism.keep if option == answer else mechanism.lie
                 assert abs(supporting(mechanism, option, exact) * ONE - stated) <= near
+        return
+    if isinstance(mechanism, GroupedDesign):
+        assert mechanism.each.keep > mechanism.each.lie
         return
     if not isinstance(mechanism, NumberTable):
         return
@@ -223,8 +229,10 @@ def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding
 
 
 def sampled() -> list[Mechanism]:
-    """One of each, at a size small enough to count every symbol."""
-    return [m for m in ALL if str(m.epsilon) in ("0.5", "2") and m.symbols <= 64]
+    """One of each, at a size small enough to count every symbol. Where a seed is part of it,
+    tests/shared/test_k_closest.py has the same."""
+    few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
+    return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
 
 
 @pytest.mark.parametrize("mechanism", sampled(), ids=named)
@@ -279,9 +287,11 @@ def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> 
     for answer in range(mechanism.answers):
         for _ in range(3):
             mechanism.randomize(mechanism.answer_at(answer), counted)
-    assert len(sizes) == 3 * mechanism.answers
-    assert len(set(sizes)) == 1
-    assert sizes[0] % 8 == 0
+    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # the group, and its report
+    reports = list(zip(*[iter(sizes)] * draws, strict=True))
+    assert len(reports) == 3 * mechanism.answers
+    assert len(set(reports)) == 1
+    assert all(size % 8 == 0 for size in reports[0])
 
 
 def nearest(numerator: Fraction) -> int:
@@ -356,6 +366,10 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
                 for p, v in zip(row, mechanism.values, strict=True)
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
+        elif isinstance(mechanism, GroupedDesign):  # of the reports that the group has
+            rate = mechanism.rate(0, answer) / mechanism.shares[0]
+            spread = rate * (1 - rate) * (ONE / (mechanism.each.keep - mechanism.each.lie)) ** 2
+            stated = mechanism.each.variance(1, float(answer == 0))
         else:
             rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2
@@ -369,7 +383,12 @@ def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
 ) -> None:
     """For designs whatever the shares, here all on one option; for tables by a fine search."""
     foretold = 7 * mechanism.predicted_error(7) ** 2
-    if isinstance(mechanism, SupportDesign):
+    if isinstance(mechanism, GroupedDesign):  # the final ones of the groups tell it
+        part = Fraction(mechanism.final, mechanism.groups)
+        assert foretold == pytest.approx(
+            mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
+        )
+    elif isinstance(mechanism, SupportDesign):
         nobody, everybody = mechanism.variance(1, 0.0), mechanism.variance(1, 1.0)
         total = everybody + (mechanism.options - 1) * nobody
         assert foretold == pytest.approx(total / mechanism.options, rel=1e-9)

@@ -20,21 +20,27 @@ import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, mechanisms
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, Unary, mechanisms
 from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.shapes.grouped import Options, grouped
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
 Instruction = tuple[object, int]
 EPSILON = Epsilon("1")
 SIZES = (1, 2, 9, 300)
+SIZES_OF_TEXTS = (9,)  # in each of their groups the design is one of those
 COORDINATES = 3  # of vectors: more only take longer
-MADE = [
-    each(EPSILON, n)
-    for each in mechanisms().values()
-    for n in (each.proved_sizes if each.given else SIZES)
-    if n in each.sizes and (n == COORDINATES or each.kind != "vector")
-]
+
+
+def sizes(each: type[Mechanism]) -> tuple[int, ...]:
+    if each.kind == "vector":
+        return (COORDINATES,)
+    return each.proved_sizes if each.given else SIZES_OF_TEXTS if each.kind == "text" else SIZES
+
+
+MADE = [each(EPSILON, n) for each in mechanisms().values() for n in sizes(each) if n in each.sizes]
 SURVEY = """
 [survey]
 name = "app-health"
@@ -55,6 +61,9 @@ WHOLE = [0, 1, 34, 120, -5, 10**400, -(10**400)]
 FLOATS = [0.0, -0.0, 34.0, 34.1, 1e-300, 5e-324, 120.0, 1e300, -1e300, float("inf"), float("nan")]
 DECIMALS = [Decimal(text) for text in ("0", "34.1", "1e9999", "-7", "NaN")]
 SCALARS = [np.float64(34.1), np.float64("nan"), np.float32(500), np.int64(-3), np.int8(34)]
+LENGTH = 6
+TEXTS: list[object] = ["", "a", "text", "x" * LENGTH, "x" * 10_000, " ", "\n", "a\0b", "\ud800"]
+TEXTS += ["äöü", "日本語", "\U0001f600" * 3, "\u202e", np.str_("text"), 7, 0.5, None, b"text"]
 NUMBERS = [*WHOLE, *FLOATS, *DECIMALS, *SCALARS, True, *NO_ANSWER]
 
 
@@ -75,6 +84,10 @@ def asked(
             return Number("asked", mechanism, 0, 120), NUMBERS
         case "vector":
             return Vector("asked", mechanism), list(vectors(mechanism.size))
+        case "text":
+            groups = Beginnings("salt", LENGTH, mechanism.size).groups
+            made = type(mechanism)(EPSILON, mechanism.size, groups, FINAL)
+            return Text("asked", made, LENGTH, "salt"), TEXTS
     options = tuple(f"option {n}" * (1 + n % 3) for n in range(mechanism.size))
     answers = [*options[:3], options[-1], "".join(list(options[0])), "lynx", 7, 0.5, *NO_ANSWER]
     return Choice("asked", mechanism, options, options[1] if other else None), answers
@@ -161,6 +174,20 @@ class Branching(Number):
 def test_the_test_above_sees_an_early_return() -> None:
     question, answers = asked(EarlyReturn(EPSILON, 9), other=True)
     assert len(sequences(question, answers)) == 2
+
+
+class Hurried(Text):
+    """Hashes only what is text."""
+
+    def place(self, answer: object) -> Options | None:
+        return super().place(answer) if answer else None
+
+
+def test_and_it_sees_a_text_that_is_not_hashed() -> None:
+    question, answers = asked(grouped(Unary)(EPSILON, 9), other=False)
+    assert isinstance(question, Text)
+    hurried = Hurried("asked", question.mechanism, LENGTH, "salt")
+    assert len(sequences(hurried, answers)) == 2
 
 
 def test_and_it_sees_a_branch_on_the_answer() -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -20,8 +21,9 @@ from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
 from deniable.shared.survey.periods import PERIODS
-from deniable.shared.survey.questions import Number
+from deniable.shared.survey.questions import Number, question_document
 from deniable.shared.survey.signing import create_key, load_key, public_hex, sign, verify
+from deniable.shared.survey.words import NO_WORDS
 from tests.raising import Raising
 
 VECTOR: dict[str, Any] = json.loads(
@@ -99,6 +101,13 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ('"safari", ', '"chrome", ', "question[3].options", "'chrome' is there twice"),
         ('"chrome", ', '"", ', "question[3].options", "not empty"),
         ('other = "other"', 'other = "else"', "question[3].other", "none of the options"),
+        ('kind = "bit"', 'kind = "bit"\nunit = "s"', "question[1].unit", "for a number"),
+        ('kind = "bit"', 'kind = "bit"\ntitle = " "', "question[1].title", "one line"),
+        ('kind = "bit"', f'kind = "bit"\ntitle = "{201 * "x"}"', "question[1].title", "200"),
+        ('kind = "bit"', 'kind = "bit"\nlabels = ["y"]', "question[1].labels", "0 options, got 1"),
+        ('other = "other"', 'labels = ["Fox"]', "question[3].labels", "5 options, got 1"),
+        ('other = "other"', "labels = [1, 2, 3, 4, 5]", "question[3].labels", "one line"),
+        ('other = "other"', 'labels = ["a", "b", "c", "d", "a"]', "question[3].labels", "same"),
     ],
 )
 def test_a_mistake_is_answered_with_its_key_and_its_cure(
@@ -109,6 +118,27 @@ def test_a_mistake_is_answered_with_its_key_and_its_cure(
         parse_toml(TOML.replace(old, new, 1))
     assert caught.value.key == key
     assert says in caught.value.problem
+
+
+def test_words_for_people_are_published_and_change_nothing_else() -> None:
+    words = (
+        ('kind = "bit"', 'kind = "bit"\ntitle = "Did it crash?"'),
+        ("high = 120", 'high = 120\nunit = "min"'),
+        ('other = "other"', 'other = "other"\nlabels = ["Firefox", "Chrome", "Safari", "E", "O"]'),
+    )
+    text = TOML
+    for old, new in words:
+        text = text.replace(old, new, 1)
+    plain, named = parse_toml(TOML), parse_document(render_document(parse_toml(text)))
+    crashed, minutes, browser, _ = named.questions
+    assert (crashed.title, minutes.title, minutes.unit) == ("Did it crash?", "minutes", "min")
+    assert (browser.called[0], browser.labels[0]) == ("Firefox", "firefox")
+    assert named.asks_the_same(plain)
+    assert plain.asks_the_same(named)
+    without = [replace(each, words=NO_WORDS) for each in named.questions]
+    assert [question_document(each) for each in without] == [
+        question_document(each) for each in plain.questions
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "[survey]", "question = 3", "not toml", "[[question]]\n"])
@@ -277,6 +307,7 @@ def test_an_option_that_is_not_listed_is_taken_by_other() -> None:
 
 def test_numbers_and_bits_of_other_libraries_are_answers() -> None:
     crashed, minutes, *_ = parse_toml(TOML).questions
+    assert isinstance(minutes, Number)
     assert [crashed.place(value) for value in (True, 0, np.bool_(True), np.int8(0))] == [1, 0, 1, 0]
     assert isinstance(minutes, Number)
     whole = minutes.mechanism.answer_at(minutes.mechanism.size)

@@ -30,6 +30,8 @@ from deniable.shared.survey.document import (
 )
 from deniable.shared.survey.signing import verify
 from tests.asked import position
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -183,12 +185,13 @@ def test_a_document_with_bad_keys_of_repetition_is_refused(vector: dict[str, Any
 
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
-    """One call of the draw per report, of exactly these bytes."""
+    """Drawn are exactly these bytes, in their order."""
     epsilon, size, answer = Epsilon(vector["epsilon"]), vector["size"], vector["answer"]
-    rest = [bytes.fromhex(vector["draw"])]
+    rest = bytes.fromhex(vector["draw"])
 
     def draw(bits: int) -> int:
-        random = rest.pop()
+        nonlocal rest
+        random, rest = rest[: bits // 8], rest[bits // 8 :]
         assert len(random) * 8 == bits
         return int.from_bytes(random, "little")
 
@@ -198,6 +201,14 @@ def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> N
     symbol = mechanism.randomize(given, draw)
     assert (symbol, not rest) == (vector["symbol"], True)
     assert symbol.to_bytes(mechanism.payload_size, "little").hex() == vector["payload"]
+
+
+@pytest.mark.parametrize("vector", vectors("texts.json"))
+def test_a_text_is_hashed_into_the_buckets_of_the_vectors(vector: dict[str, Any]) -> None:
+    asked = {key: vector[key] for key in ("length", "buckets", "salt")}
+    (question,) = parse_toml(survey_text(in_toml("it", "text", **asked))).questions
+    placed = question.place(vector["text"])
+    assert placed == (None if vector["placed"] is None else tuple(vector["placed"]))
 
 
 @pytest.mark.parametrize("vector", vectors("encodings.json"), ids=lambda v: str(v["mechanism"]))

@@ -43,8 +43,11 @@ from deniable.simulations.population.walk import walk_rate, walk_rows
 from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible
 
-# What is counted; of sums tests/server/estimation/test_vectors.py has the moments.
-SURVEY = survey([name for name, each in mechanisms().items() if each.kind != "vector"])
+# What is counted; of sums tests/server/estimation/test_vectors.py has the moments. Texts have a
+# population of their own, by their words: tests/server/estimation/test_texts.py
+SURVEY = survey(
+    [name for name, each in mechanisms().items() if each.kind not in ("text", "vector")]
+)
 COUNTS = (4_500, 1_000, 400, 100)  # people who give an answer of `ANSWERS`, the last ones fewer
 
 

@@ -16,12 +16,15 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
+from deniable.shared.survey.document import parse_toml
 from tests.given_table import BROKEN, honest, planted
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
 from tests.vectors import ask_one, latched, sealed
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
-TABLES = FOLDER / "tables.json"
+TABLES, TEXTS = FOLDER / "tables.json", FOLDER / "texts.json"
 EPSILON, SIZE, EACH = "1", 11, 3
 RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 
@@ -31,6 +34,7 @@ def main() -> None:
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
     add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
+    add_texts(TEXTS)
     ask_one.make(FOLDER)
     latched.make(FOLDER)
     sealed.make(FOLDER)
@@ -56,6 +60,34 @@ def add_tables(path: Path) -> None:
             "bad": [{"name": name, "question": question_in(each)} for name, each in bad.items()],
         }
         path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def add_texts(path: Path) -> None:
+    """Texts, and their buckets in every group; of what is none, there are none."""
+    if not path.exists():
+        vectors: list[dict[str, Any]] = [
+            {"salt": salt, "length": length, "buckets": buckets, "text": text}
+            for salt, length, buckets in (("town", 4, 1_024), ("stra\u00dfe", 9, 65_536))
+            for text in (
+                "a",
+                "oslo",
+                "reykjav\u00edk",
+                "\u6771\u4eac\u90fd",
+                "\U0001f600" * 3,
+                " x ",
+            )
+        ]
+        none = [{**vectors[0], "text": text} for text in ("", "  ", "a\nb", "a\0", "\u202ea")]
+        path.write_text(
+            json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
+        )
+
+
+def placed(salt: str, length: int, buckets: int, text: str) -> dict[str, Any]:
+    """As `Text.place` says it."""
+    asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
+    (question,) = parse_toml(survey_text(asked)).questions
+    return {"placed": question.place(text)}
 
 
 def question_in(document: bytes) -> Any:
@@ -92,11 +124,10 @@ def drawn(mechanism: Mechanism) -> dict[str, Any]:
         return int.from_bytes(used[-1], "little")
 
     symbol = mechanism.randomize(given, draw)
-    (random_bytes,) = used
     return {
         **head(mechanism),
         "answer": f"{answer}/{mechanism.size}" if mechanism.kind == "number" else answer,
-        "draw": random_bytes.hex(),
+        "draw": b"".join(used).hex(),
         "symbol": symbol,
         "payload": payload(mechanism, symbol),
     }

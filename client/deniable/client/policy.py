@@ -20,6 +20,7 @@ KINDS = (
     "number",
     "choice",
     "vector",
+    "text",
 )  # a test holds them to the table, which is dear to import
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -32,8 +33,8 @@ class Policy:
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
     questions                 what the app answers, by name, and of which kind each is: "bit",
-                              "number" or "choice". A survey that asks for one of them as another
-                              kind is refused before any value is looked at
+                              "number", "choice" or "text". A survey that asks for one of them
+                              as another kind is refused before any value is looked at
     surveys                   ids, if the app answers only those surveys: the only protection
                               against a server that shows different people different surveys
     """

@@ -169,7 +169,7 @@ export class Client {
     await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
     const key = unhex((await this.#storage.get(`key-${id}`)).key);
     const values = survey.questions.map((each) => valueOf(answers, each.name));
-    const { payloads, unfit } = survey.report(values, this.#draw);
+    const { payloads, unfit } = await survey.report(values, this.#draw);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
     if ((await this.#consent()) !== consent) return { ...noConsent, survey: id, round }; // withdrawn meanwhile: it is forgotten
     await this.#outbox.queue(`${id}-${round}`, envelope, consent, survey.takenUntil(round));

@@ -8,7 +8,7 @@ const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabiliti
 
 /**
  * @typedef {(bytes: number) => DataView} Draw so many random bytes
- * @typedef {number | readonly [bigint, bigint]} Answer its number, or its place in a number's range
+ * @typedef {number | readonly [bigint, bigint] | readonly number[]} Answer its number, its place in a number's range, or a number for each group
  * @typedef {object} Mechanism
  * @property {bigint[]} integers
  * @property {number} answers how many there are
@@ -170,6 +170,24 @@ function numberTable(e, integers, rows) {
   };
 }
 
+/**
+ * One of several groups reports, drawn whatever the answer is: its number, then the report.
+ * @param {(e: bigint, k: number) => Mechanism} design @returns {Listed["make"]}
+ */
+const grouped = (design) => (e, k, _, groups = 3) => {
+  const each = design(e, k);
+  return {
+    integers: each.integers,
+    answers: k,
+    answerAt: (n) => Array.from({ length: groups }, () => n),
+    randomize(answer, draw) {
+      const group = Number((u64(draw(8)) * BigInt(groups)) >> 64n);
+      const own = /** @type {readonly number[]} */ (answer)[group];
+      return Uint8Array.of(group, ...each.randomize(own, draw));
+    },
+  };
+};
+
 /** The ends of the range gather what lies beyond. @param {bigint} e @param {number} m @param {bigint[]} units */
 function gathered(e, m, units) {
   const inside = units.slice(0, m - 1), ends = units.slice(m - 1);
@@ -247,7 +265,7 @@ function optimalTable(e, m, given) {
  * @property {[number, number]} sizes
  * @property {number} [step]
  * @property {boolean} [given]
- * @property {(e: bigint, size: number, given: bigint[]) => Mechanism | undefined} make
+ * @property {(e: bigint, size: number, given: bigint[], groups?: number) => Mechanism | undefined} make `groups`: of a text
  */
 /** @type {Record<string, Listed>} */
 export const MECHANISMS = {
@@ -261,4 +279,11 @@ export const MECHANISMS = {
   "ternary": { kind: "number", sizes: [2, 2], make: ternary },
   "split-sign": { kind: "number", sizes: [2, 2], make: splitSign },
   "optimal-table": { kind: "number", sizes: [2, 32], step: 2, given: true, make: optimalTable },
+  "grouped-k-randomized-response": {
+    kind: "text",
+    sizes: [2, 65_536],
+    make: grouped(kRandomizedResponse),
+  },
+  "grouped-subset-selection": { kind: "text", sizes: [2, 8_192], make: grouped(subsetSelection) },
+  "grouped-unary": { kind: "text", sizes: [2, 8_192], make: grouped(unary) },
 };

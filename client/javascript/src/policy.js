@@ -2,7 +2,7 @@
 
 import { billionths } from "./survey.js";
 
-const KINDS = ["bit", "number", "choice"];
+const KINDS = ["bit", "number", "choice", "text"];
 
 /**
  * @typedef {object} PolicyOptions

@@ -2,6 +2,7 @@
 
 import { BILLION } from "./exact.js";
 import { MECHANISMS } from "./mechanisms.js";
+import { digitsOf, isLine, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
@@ -64,10 +65,6 @@ function exactly(table, where, ...keys) {
 /** @param {unknown} value @param {number} low @param {number} high */
 const isCount = (value, low, high) =>
   Number.isInteger(value) && Number(value) >= low && Number(value) <= high;
-/** @param {unknown} text */
-const isLine = (text) =>
-  typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
-  [...text].length <= 2_000;
 /** A day as milliseconds since 1970; NaN if it is none. @param {unknown} text */
 function day(text) {
   const at = typeof text === "string" && /^\d{4}-\d\d-\d\d$/.test(text)
@@ -158,9 +155,17 @@ export function parseSurvey(text) {
  * @typedef {ReturnType<typeof parseQuestion>} Question
  * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report what is sent, and for the app the questions whose answers did not fit
  */
-/** @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Report} */
-const reportAll = (questions) => (answers, draw) => {
-  const made = questions.map((each, n) => each.report(answers[n], draw));
+/** Where each answer goes is known of all of them, before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
+const placed = (questions, answers) =>
+  Promise.all(questions.map(async (each, n) => await each.place(answers[n])));
+
+/** @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>} */
+const reportAll = (questions) => async (answers, draw) =>
+  randomized(questions, await placed(questions, answers), draw);
+
+/** @param {Question[]} questions @param {(Answer | undefined)[]} places @param {Draw} draw @returns {Report} */
+const randomized = (questions, places, draw) => {
+  const made = questions.map((each, n) => each.report(places[n], draw));
   return {
     payloads: made.map((each) => each.payload),
     unfit: questions.filter((_, n) => !made[n].fits).map((each) => each.name),
@@ -170,11 +175,12 @@ const reportAll = (questions) => (answers, draw) => {
 /**
  * Of one question, drawn whatever the answers are: all are randomized and one is kept, so that work
  * and randomness are the same whichever it is.
- * @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Report}
+ * @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>}
  */
-const reportOne = (questions) => (answers, draw) => {
+const reportOne = (questions) => async (answers, draw) => {
+  const places = await placed(questions, answers);
   const drawn = Number((draw(8).getBigUint64(0, true) * BigInt(questions.length)) >> 64n);
-  const { payloads, unfit } = reportAll(questions)(answers, draw);
+  const { payloads, unfit } = randomized(questions, places, draw);
   const longest = Math.max(...payloads.map((each) => each.length));
   const padding = new Uint8Array(longest - payloads[drawn].length);
   return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
@@ -198,6 +204,16 @@ function parseJson(text) {
   }
 }
 
+/** What people read: it changes nothing of what is asked. @param {any} table */
+function areWords({ kind, options, title = "-", unit, labels }) {
+  const short = (/** @type {any} */ text, /** @type {number} */ most) =>
+    isLine(text) && [...text].length <= most;
+  return short(title, 200) && (unit === undefined || (kind === "number" && short(unit, 20))) &&
+    (labels === undefined ||
+      (kind === "choice" && Array.isArray(labels) && labels.length === options?.length &&
+        new Set(labels).size === labels.length && labels.every((each) => short(each, 100))));
+}
+
 /** @param {any} table */
 function parseQuestion(table) {
   if (table?.kind === "vector") {
@@ -206,13 +222,18 @@ function parseQuestion(table) {
     );
   }
   const listed = MECHANISMS[table?.mechanism], { kind, low, high, options, other } = table ?? {};
+  const { length, buckets, salt } = table ?? {};
   must(listed && Object.hasOwn(MECHANISMS, table.mechanism) && listed.kind === kind, "mechanism");
   const own = kind === "number"
     ? ["low", "high", ...(listed.sizes[0] < listed.sizes[1] ? ["grid"] : [])]
     : kind === "choice"
     ? ["options", ...("other" in table ? ["other"] : [])]
+    : kind === "text"
+    ? ["length", "buckets", "salt"]
     : [];
-  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own);
+  const words = ["title", "unit", "labels"].filter((key) => Object.hasOwn(table, key));
+  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own, ...words);
+  must(areWords(table), "title, unit, labels");
   must(
     typeof table.name === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
     "question name",
@@ -235,12 +256,23 @@ function parseQuestion(table) {
       "options, other",
     );
   }
-  const size = kind === "choice" ? options.length : table.grid ?? listed.sizes[0];
+  if (kind === "text") {
+    must(isCount(length, 4, 32) && isCount(buckets, 1_024, 65_536), "length and buckets");
+    must((buckets & (buckets - 1)) === 0, "buckets are a power of two");
+    must(isLine(salt), "salt");
+  }
+  const size = kind === "choice"
+    ? options.length
+    : kind === "text"
+    ? buckets
+    : table.grid ?? listed.sizes[0];
   must(
     isCount(size, ...listed.sizes) && (size - listed.sizes[0]) % (listed.step ?? 1) === 0,
     "size",
   );
-  const integers = wholeNumbers(table.integers), mechanism = listed.make(epsilon, size, integers);
+  const integers = wholeNumbers(table.integers),
+    groups = kind === "text" ? digitsOf(length).length : undefined,
+    mechanism = listed.make(epsilon, size, integers, groups);
   must(
     mechanism?.integers.length === integers.length &&
       integers.every((each, n) => each === mechanism.integers[n]),
@@ -251,18 +283,27 @@ function parseQuestion(table) {
     ? placeBit
     : kind === "number"
     ? placeNumber(low, high)
+    : kind === "text"
+    ? placeText(length, buckets, salt)
     : placeChoice(options, other);
-  return { name: table.name, kind: String(kind), epsilon, report: reporter(mechanism, place) };
+  return {
+    name: table.name,
+    kind: String(kind),
+    epsilon,
+    /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
+    place,
+    report: reporter(mechanism),
+  };
 }
 
 /**
  * The payload to report, and whether the answer fits, which only the app learns: where one goes
  * that does not is drawn for every answer.
- * @param {import("./mechanisms.js").Mechanism} mechanism @param {(answer: unknown) => Answer | undefined} place
- * @returns {(answer: unknown, draw: Draw) => {payload: Uint8Array, fits: boolean}}
+ * @param {import("./mechanisms.js").Mechanism} mechanism
+ * @returns {(placed: Answer | undefined, draw: Draw) => {payload: Uint8Array, fits: boolean}}
  */
-const reporter = (mechanism, place) => (answer, draw) => {
-  const placed = place(answer), fits = placed !== undefined;
+const reporter = (mechanism) => (placed, draw) => {
+  const fits = placed !== undefined;
   const anywhere = (draw(8).getBigUint64(0, true) * BigInt(mechanism.answers)) >> 64n;
   const given =
     /** @type {Answer} */ ([mechanism.answerAt(Number(anywhere)), placed][Number(fits)]);

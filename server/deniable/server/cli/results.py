@@ -169,6 +169,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         yield "  " + _aligned(cells, widths)
     for name, vector in (period.vectors or {}).items():
         yield f"  {name}: {whole_text(vector)}"
+    for name, floor in (period.floors or {}).items():
+        yield from (f"  {line}" for line in wrap(f"{name}: {floor.words}", WIDTH))
     yield from _change_lines(results, period)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place, option
@@ -41,7 +43,20 @@ def arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="believe the X-Forwarded-For of this proxy, for --limit; may be repeated",
+        help="believe what this proxy says of senders (for --limit), of https and of the host, in "
+        "X-Forwarded-For, -Proto and -Host or in Forwarded; may be repeated",
+    )
+    parser.add_argument(
+        "--base-path",
+        type=_base_path,
+        metavar="PATH",
+        help="where a proxy has the pages, like /stats; it takes that off before it passes on",
+    )
+    parser.add_argument(
+        "--annotations",
+        type=Path,
+        metavar="FILE",
+        help="releases, outages and known values to draw beside the estimates, in TOML",
     )
     parser.add_argument(
         "--sealing-key",
@@ -60,15 +75,20 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
+    from deniable.server.results.annotations import read_annotations
     from deniable.shared.survey.sealing_key import load_sealing_key
 
     for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
         load_sealing_key(file)
+    if chosen.annotations is not None:
+        read_annotations(chosen.annotations)
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(
         limit=chosen.limit,
         proxies=tuple(chosen.proxy),
         sealing=tuple(map(str, chosen.sealing_key)),
+        base_path=chosen.base_path or "",
+        annotations=chosen.annotations,
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )
@@ -91,6 +111,13 @@ def _limit(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise ArgumentTypeError(f"a whole number above 0 is wanted, got {text!r}")
     return int(text)
+
+
+def _base_path(text: str) -> str:
+    """Without a slash at its end."""
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+/?", text, re.ASCII):
+        raise ArgumentTypeError(f"a path like /stats is wanted, got {text!r}")
+    return text.rstrip("/")
 
 
 def _address(text: str) -> str:

@@ -27,3 +27,4 @@ class Estimate:
     confidence: float
     consistent: float
     method: str
+    note: str | None = None  # what else its row says

@@ -15,6 +15,8 @@ Where a report is one symbol of several that speak for an option, the scores of 
 tied in any way, so options are tested one by one, and beside them the symbols: whether a report is
 one of s symbols is one bit, and at most r of these are more probable than the others.
 
+Grouped designs: each group by itself, so that the p-value is the least one times the groups.
+
 Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
 negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
 r is also orthogonal to what is orthogonal to all rows. And no symbol is more frequent than in the
@@ -53,6 +55,7 @@ from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.cyclic import CyclicDesign
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
@@ -85,6 +88,8 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
             test = _of_table(mechanism, cells.astype(np.float64), reports)
         case VectorDesign():
             test = _of_vectors(mechanism, cells, reports)
+        case GroupedDesign():
+            return _of_groups(mechanism, cells, questions)
         case _:
             assert_never(mechanism)
     found = min(0.0, test(0))
@@ -93,6 +98,22 @@ def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit
     removed = range(reports + 1)
     forged = bisect_left(removed, True, key=lambda m: test(m) > allowed) if noticed else 0
     return Fit(max(LEAST_P, math.exp(max(found, math.log(LEAST_P)))), forged)
+
+
+def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> Fit:
+    """Each group by itself; what is forged in one group is not in another."""
+    groups, size = mechanism.groups, mechanism.each.cells
+    parts = [
+        fit(
+            mechanism.each,
+            cells[group * size : (group + 1) * size],
+            int(reports),
+            questions * groups,
+        )
+        for group, reports in enumerate(cells[-groups:])
+    ]
+    lowest = min(part.p_value for part in parts)
+    return Fit(min(1.0, groups * lowest), sum(part.forged for part in parts))
 
 
 def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:
@@ -197,11 +218,13 @@ def _surprise(totals: Array, trials: npt.NDArray[np.int64], rates: Array, side: 
 def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> float:
     """The same for scores of any size: the best exponent; every other one only gives less."""
     from scipy.optimize import minimize_scalar
-    from scipy.special import logsumexp
 
     def negative(logarithm: float) -> float:
         tilt = math.exp(logarithm)
-        worst = float(logsumexp(log_rows + tilt * score, axis=1).max())
+        exponents = log_rows + tilt * score
+        most = exponents.max(axis=1)  # so that no power is too large
+        sums = np.exp(exponents - most[:, np.newaxis]).sum(axis=1)
+        worst = float((most + np.log(sums)).max())
         return reports * worst - tilt * total
 
     best = minimize_scalar(negative, bounds=(SMALLEST_TILT, LARGEST_TILT), method="bounded")

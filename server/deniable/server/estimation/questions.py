@@ -8,17 +8,18 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import means, vectors
+from deniable.server.estimation import means, texts, vectors
 from deniable.server.estimation import shares as share_estimates
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.server.estimation.supports import supports
-from deniable.shared.survey.kinds import Statistic
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
-METHODS: Mapping[Statistic, str] = {
-    "share": share_estimates.METHOD,
-    "mean": means.METHOD,
-    "coordinate": vectors.METHOD,
+METHODS: Mapping[str, str] = {  # by kind
+    "bit": share_estimates.METHOD,
+    "number": means.METHOD,
+    "choice": share_estimates.METHOD,
+    "text": texts.METHOD,
+    "vector": vectors.METHOD,
 }
 
 Cells = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ Cells = npt.NDArray[np.int64]
 def estimates(
     question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, ...]:
-    """One for each of the question's labels."""
+    """One for each of the question's labels; of a text, for each that is found."""
     match question:
         case Number():
             return (means.mean(cells, question, confidence),)
@@ -36,6 +37,8 @@ def estimates(
             return _shares(question, counts[question.first_label :], reports, confidence)
         case Vector():
             return _coordinates(question, cells, reports, confidence)
+        case Text():
+            return texts.found(question, cells, reports, confidence)
         case _:
             assert_never(question)
 

@@ -26,7 +26,7 @@ from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
@@ -83,6 +83,8 @@ def statements(
             return _of_shares(counts, reports, question.mechanism, confidence, looks)
         case Vector():
             return _of_vector(question, cells, reports, confidence, looks)
+        case Text():
+            raise TypeError("what is found of a text has no labels beforehand: texts.found")
         case _:
             assert_never(question)
 

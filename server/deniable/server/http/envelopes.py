@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import cast
 
@@ -98,8 +97,12 @@ def receive() -> Response:
     sent = Sent(request.content_type or "", authorization, body, request.environ.get(SENDER))
     here = parts()
     decisions = decide(here, sent)
-    written = submitted(here, decisions)
-    return answer(receipt(here, decisions, outcomes(written) if written else ()))
+    uploads = uploads_of(decisions)
+    try:
+        written = here.writer.write(uploads) if uploads else ()
+    except Unavailable as error:
+        raise HttpError(503, str(error)) from None
+    return answer(receipt(here, decisions, written))
 
 
 def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
@@ -126,21 +129,9 @@ def _limit(limits: Limits, sender: bytes, decisions: Sequence[Decision]) -> None
             raise HttpError(429, MANY, "rate-limited", seconds)
 
 
-def submitted(here: Parts, decisions: Sequence[Decision]) -> Future[list[Outcome]] | None:
-    """On its way to the disk; None if there is nothing to write before something is said."""
-    uploads = [each for each in decisions if isinstance(each, Upload)]
-    try:
-        return here.writer.submit(uploads) if uploads else None
-    except Unavailable as error:
-        raise HttpError(503, str(error)) from None
-
-
-def outcomes(written: Future[list[Outcome]]) -> list[Outcome]:
-    """Of each upload, once they are on disk."""
-    try:
-        return written.result()
-    except Unavailable as error:
-        raise HttpError(503, str(error)) from None
+def uploads_of(decisions: Sequence[Decision]) -> list[Upload]:
+    """What has to be on disk before something is said."""
+    return [each for each in decisions if isinstance(each, Upload)]
 
 
 def receipt(here: Parts, decisions: Sequence[Decision], written: Sequence[Outcome]) -> Receipt:
@@ -180,18 +171,25 @@ def check_app_token(here: Parts, authorization: str) -> None:
 
 def _envelopes(sent: Sent, most: int) -> Sequence[Parsed]:
     """At least one, and all of one kind."""
-    kind, options = parse_options_header(sent.content_type)
-    if kind.lower() not in PARSERS or options.get("charset", "utf-8").lower() != "utf-8":
-        raise HttpError(415, f"send {CONTENT_TYPE}, {SEALED_TYPE} or {JSON}")
+    parse = PARSERS.get(sent.content_type) or _parser(sent.content_type)
     try:
-        return PARSERS[kind.lower()](sent.body, most)
+        return parse(sent.body, most)
     except InvalidEnvelope as error:
         status = BODY_PROBLEMS.get(error.code, 400)
         code = cast(RequestCode, error.code)  # of a body, not of an envelope
         raise HttpError(status, f"{error.detail}; nothing was counted", code) from None
 
 
-PARSERS: Mapping[str, Callable[[bytes, int], Sequence[Parsed]]] = {
+def _parser(content_type: str) -> Parser:
+    """Of a type that is written otherwise, or has parameters."""
+    kind, options = parse_options_header(content_type)
+    if kind.lower() not in PARSERS or options.get("charset", "utf-8").lower() != "utf-8":
+        raise HttpError(415, f"send {CONTENT_TYPE}, {SEALED_TYPE} or {JSON}")
+    return PARSERS[kind.lower()]
+
+
+Parser = Callable[[bytes, int], Sequence[Parsed]]
+PARSERS: Mapping[str, Parser] = {
     CONTENT_TYPE: parse_envelopes,
     SEALED_TYPE: parse_sealed,
     JSON: parse_json_envelopes,
@@ -219,5 +217,5 @@ def _count(here: Parts, handled: Sequence[Handled]) -> None:
     for each in handled:
         sequence, name = (each.survey.sequence, each.survey.id) if each.survey else NOWHERE
         totals[sequence, each.outcome] += each.reports
-        here.metrics.reports.labels(name, each.outcome).inc(each.reports)
+        here.metrics.reports(name, each.outcome).inc(each.reports)
     here.writer.count(totals)

@@ -20,11 +20,12 @@ from deniable.shared.refusals import RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+PROBLEMS = "/problems/"  # where each kind of problem has a page in words
 RETRY_AFTER_SECONDS = 5
 
 
 class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a request was not answered."""
+    """Why a request was not answered; its type is the address of a page that explains it."""
 
     type: str
     title: str
@@ -70,21 +71,23 @@ def problem(
     code: RequestCode | None = None,
     retry_after: int = RETRY_AFTER_SECONDS,
 ) -> Response:
-    title = HTTPStatus(status).phrase
-    document = Problem(
-        type="about:blank",
-        title=title,
-        status=status,
-        detail=detail,
-        instance=request_id(),
-        code=code or UNSET,
-    )
-    response = answer(document, status, PROBLEM)
+    response = answer(described(status, detail, code), status, PROBLEM)
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
         response.headers["Retry-After"] = str(retry_after)
     return response
+
+
+def described(status: int, detail: str, code: RequestCode | None = None) -> Problem:
+    return Problem(
+        type=f"{PROBLEMS}{code or status}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=request_id(),
+        code=code or UNSET,
+    )
 
 
 def answer(document: Struct, status: int = 200, mimetype: str = JSON) -> Response:

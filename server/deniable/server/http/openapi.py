@@ -48,7 +48,13 @@ SENT = {
     "JsonEnvelopes": {
         "type": "object",
         "description": "Envelopes for people with curl; a question's value is its symbol.",
-        "properties": {"envelopes": {"type": "array", "items": {"$ref": f"{PLACE}JsonEnvelope"}}},
+        "properties": {
+            "envelopes": {
+                "type": "array",
+                "items": {"$ref": f"{PLACE}JsonEnvelope"},
+                "minItems": 1,
+            }
+        },
         "required": ["envelopes"],
         "additionalProperties": False,
     },
@@ -56,14 +62,15 @@ SENT = {
         "type": "object",
         "properties": {
             "survey": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "round": COUNT,
+            "round": {**COUNT, "maximum": 2**32 - 1},
             "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
             "reports": {
                 "type": "array",
-                "items": {
-                    "type": "object",
-                    "additionalProperties": {"type": ["integer", "string"]},
-                },
+                "description": (
+                    "Objects, with a whole number or a text in hex for each question. The survey "
+                    "says which; what it does not allow is refused with its envelope, and not "
+                    "with the body."
+                ),
             },
         },
         "required": ["survey", "round", "id", "reports"],

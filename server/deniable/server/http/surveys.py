@@ -53,7 +53,12 @@ def list_surveys() -> Response:
     """Not while the clock is in doubt: who believed it might list nothing, for every device."""
     if parts().writer.doubt():
         raise HttpError(503, "the server's clock is in doubt; ask again later")
-    return open_to_pages(_public(parts().catalogue.listing()))
+    compressed = request.accept_encodings["gzip"] > 0
+    response = _public(parts().catalogue.listing(compressed=compressed))
+    if compressed:
+        response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    return open_to_pages(response)
 
 
 @blueprint.get("/v1/surveys/<identifier>")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+import socket
 import threading
 from array import array
 from ipaddress import IPv6Address, ip_address
@@ -59,6 +60,10 @@ def neighbourhood(address: str) -> bytes:
     >>> neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1") != neighbourhood("x")
     True
     """
+    try:
+        return socket.inet_pton(socket.AF_INET, address)[:3]
+    except (OSError, ValueError):
+        pass
     try:
         found = ip_address(address.strip().strip("[]"))
     except ValueError:

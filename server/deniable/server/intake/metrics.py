@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -22,12 +23,13 @@ class Metrics:
         self._registry, self._clock = CollectorRegistry(), clock
         self._lock = threading.Lock()
         self._rendered, self._rendered_at = b"", -math.inf
-        self.reports = Counter(
+        reports = Counter(
             "deniable_reports",
             "Reports since the server began, by survey and by what became of them.",
             ["survey", "outcome"],
             registry=self._registry,
         )
+        self.reports = cache(reports.labels)  # the counter of a survey and an outcome
         self.forged = Gauge(
             "deniable_forged_rounds",
             "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",
@@ -45,6 +47,18 @@ class Metrics:
             registry=self._registry,
         )
         writer.observe_commit = commits.observe
+        self._commits = commits
+
+    def commit_times(self) -> list[tuple[str, str]]:
+        """How many of the commits so far took at most how long, in words; none without any."""
+        samples = [sample for metric in self._commits.collect() for sample in metric.samples]
+        within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
+        total = within[-1][1]
+        return [
+            (f"{value / total:.1%}".replace("%", " %"), f"{1000 * float(limit):g} ms")
+            for limit, value in within[:-1]
+            if value > 0 and total
+        ]
 
     def render(self) -> bytes:
         """The text, at most a second old: it is made once for all who ask meanwhile."""

@@ -11,6 +11,7 @@ each of them; one that is not there is counted by its own word, report by report
     WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
     Codeword       a seed and a number: its coordinates are added up, and their squares
+    Grouped        a byte says which group the rest is of: counted group by group, then the groups
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from deniable.server.intake.codeword_sums import sums
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, WholeNumber
+from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
@@ -96,10 +97,14 @@ def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:
 
 def _counts(question: Question, columns: Bytes) -> Cells:
     encoding = question.mechanism.encoding
-    counts, wrong = COUNTERS.get(type(encoding), _one_by_one)(encoding, columns)
+    counts, wrong = _counted(encoding, columns)
     if wrong:
         raise InvalidEnvelope("bad-payload", f"question {question.name!r}: symbol out of range")
     return counts
+
+
+def _counted(encoding: Encoding, columns: Bytes) -> Counted:
+    return COUNTERS.get(type(encoding), _one_by_one)(encoding, columns)
 
 
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
@@ -192,6 +197,16 @@ def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
     return (np.zeros(encoding.cells, np.int64) if wrong else sums(encoding, columns)), wrong
 
 
+def _groups(encoding: Encoding, columns: Bytes) -> Counted:
+    """How many reports each group has is counted last."""
+    assert isinstance(encoding, Grouped)
+    group = columns[:, 0]
+    parts = [_counted(encoding.each, columns[group == n, 1:]) for n in range(encoding.groups)]
+    reports = np.bincount(group, minlength=encoding.groups)
+    wrong = any(wrong for _, wrong in parts) or len(reports) > encoding.groups
+    return np.concatenate([*(cells for cells, _ in parts), reports[: encoding.groups]]), wrong
+
+
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
     """What every encoding says of itself, report by report: the reference for the others."""
     cells = np.zeros(encoding.cells, np.int64)
@@ -208,4 +223,5 @@ COUNTERS: Mapping[type[Encoding], Callable[[Encoding, Bytes], Counted]] = {
     WholeNumber: _whole_numbers,
     BitSet: _bit_sets,
     Codeword: _codewords,
+    Grouped: _groups,
 }

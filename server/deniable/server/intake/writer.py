@@ -14,9 +14,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
+from queue import SimpleQueue
 from typing import Literal
 
 from deniable.server.intake.commit import Outcome, commit
@@ -39,11 +39,15 @@ class Unavailable(DeniableError):
     """Nothing was counted; the same request will do later."""
 
 
+Settled = list[Outcome] | Unavailable  # what became of each upload, or why nothing was counted
+Settle = Callable[[Settled], None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     uploads: Sequence[Upload]
     size: int
-    answer: Future[list[Outcome]]
+    settle: Settle
 
 
 class Writer:
@@ -88,11 +92,17 @@ class Writer:
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
         """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
-        return self.submit(uploads).result()
+        settled = SimpleQueue[Settled]()
+        self.submit(uploads, settled.put)
+        found = settled.get()
+        if isinstance(found, Unavailable):
+            raise found
+        return found
 
-    def submit(self, uploads: Sequence[Upload]) -> Future[list[Outcome]]:
-        """The same, for whoever does not wait here; Unavailable at once if there is no room."""
-        request = _Request(uploads, sum(upload.size for upload in uploads), Future())
+    def submit(self, uploads: Sequence[Upload], settle: Settle) -> None:
+        """The same, for whoever does not wait here: `settle` is told, in the writer's thread.
+        Unavailable at once if there is no room."""
+        request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
                 raise Unavailable("the server takes no reports now; send the same body again later")
@@ -102,7 +112,6 @@ class Writer:
             self._waiting.append(request)
             self._waiting_bytes += request.size
             self._ready.notify()
-        return request.answer
 
     def doubt(self) -> str | None:
         """Why the clock, and so what is late or early, cannot be believed; None while it can."""
@@ -158,12 +167,12 @@ class Writer:
             return
         self.observe_commit(self._clock.seconds() - begin)
         for request in group:
-            request.answer.set_result(list(islice(outcomes, len(request.uploads))))
+            request.settle(list(islice(outcomes, len(request.uploads))))
 
     def _refuse(self, group: Iterable[_Request]) -> None:
         error = "the reports could not be written to disk; send the same body again later"
         for request in group:
-            request.answer.set_exception(Unavailable(error))
+            request.settle(Unavailable(error))
 
     def _end(self) -> None:
         """Whatever still waits is not on disk, and nothing more is taken."""

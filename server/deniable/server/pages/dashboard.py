@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, current_app, redirect, render_template, request
+from flask import Response, current_app, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import parts
 from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
+from deniable.server.pages.guards import go, pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, page_window, survey_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
 
-POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
-
-blueprint = Blueprint("dashboard", __name__)
+blueprint = pages("dashboard", public=("sign_in", "sign_out"))
 
 
 @dataclass(frozen=True)
@@ -38,19 +34,6 @@ class Overview:
         return odds_factor(self.published.survey.round_billionths)
 
 
-@blueprint.before_request
-def _sign_in_first() -> ResponseReturnValue | None:
-    if request.endpoint in ("dashboard.sign_in", "dashboard.sign_out"):
-        return None
-    return sessions.sign_in_first()
-
-
-@blueprint.after_request
-def _only_our_own(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = POLICY
-    return response
-
-
 @blueprint.get("/")
 def surveys() -> str:
     here = parts()
@@ -64,7 +47,7 @@ def surveys() -> str:
 
 @blueprint.get("/surveys/")
 def no_survey() -> ResponseReturnValue:
-    return redirect("/", 303)
+    return go("/")
 
 
 @blueprint.get("/surveys/<identifier>")
@@ -82,7 +65,7 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         outcomes=outcome_rows(here.store.counters(published.sequence)),
-        url=request.host_url.rstrip("/"),
+        url=request.url_root.rstrip("/"),
     )
 
 
@@ -105,7 +88,7 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
             404, "there is nothing at this address; /v1/openapi.json lists what there is"
         )
     text, status = _missing("there is nothing at this address")
-    return _only_our_own(current_app.make_response((text, status)))
+    return restricted(current_app.make_response((text, status)))
 
 
 def _missing(reason: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ NOT_FOR_PAGES = (
 
 def sign_in_first() -> ResponseReturnValue | None:
     """Before every page: take a token out of the address, or ask for one."""
-    if "token" in request.args and not _from_elsewhere():
+    if "token" in request.args and not from_elsewhere():
         rest = urlencode(
             [(key, value) for key, value in request.args.items(True) if key != "token"]
         )
@@ -32,23 +32,24 @@ def sign_in_first() -> ResponseReturnValue | None:
 
 def sign_in(token: str, target: str) -> ResponseReturnValue:
     """Set the cookie, and go on to the address without the token in it."""
-    if _from_elsewhere():
+    if from_elsewhere():
         return sign_in_page(FROM_ELSEWHERE, "/")
     role = role_of(token.strip())
     if not grants(role, "analyst"):
         return sign_in_page(NOT_FOR_PAGES if role in GRANTS else NO_SUCH_TOKEN, target)
-    response = make_response(redirect(inside(target), 303))
+    response = make_response(redirect(request.script_root + inside(target), 303))
     secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
-    cookie = parts().sessions.begin(token.strip())
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="Strict", secure=secure)
+    cookie, path = parts().sessions.begin(token.strip()), request.script_root or "/"
+    response.set_cookie(COOKIE, cookie, path=path, httponly=True, samesite="Strict", secure=secure)
     return response
 
 
 def sign_out() -> Response:
-    if not _from_elsewhere():
+    if not from_elsewhere():
         parts().sessions.end(request.cookies.get(COOKIE, ""))
-    response = make_response(redirect("/", 303))
-    response.delete_cookie(COOKIE, httponly=True, samesite="Strict")
+    response = make_response(redirect(f"{request.script_root}/", 303))
+    path = request.script_root or "/"
+    response.delete_cookie(COOKIE, path=path, httponly=True, samesite="Strict")
     return response
 
 
@@ -66,7 +67,7 @@ def inside(target: str) -> str:
     return target if local and target.isprintable() else "/"
 
 
-def _from_elsewhere() -> bool:
+def from_elsewhere() -> bool:
     """Whether a page of another site has made the browser send this: it would sign its reader in
     as somebody else. What was typed, pasted or clicked in a terminal comes from nowhere."""
     site = request.headers.get("Sec-Fetch-Site")

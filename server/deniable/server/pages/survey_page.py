@@ -11,10 +11,12 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Floor,
     QuestionResult,
     RoundFacts,
     State,
     Window,
+    floors,
     question_result,
     round_fits,
     rounds_so_far,
@@ -78,6 +80,7 @@ class QuestionView:
     floor: str | None  # where a list is sorted: what is below it is not told from 0
     told: int  # so many are not
     whole: str  # of a vector: how long it is, and how far the estimate is off
+    text_floor: Floor | None  # of a text
 
     @property
     def style(self) -> Style:
@@ -211,7 +214,8 @@ def _view(
     looked_at: frozenset[int],
 ) -> QuestionView:
     result = question_result(survey, question, tally, _is_open(tally, looked_at))
-    joint = len(result.rows) > charts.MOST_MARKS  # sorted, and picked from
+    # sorted, and picked from; texts are found, and their intervals made for that
+    joint = len(question.labels) > charts.MOST_MARKS
     known = known_figures(result.rows, question.statistic, question.unit, joint)
     chart = charts.chart(known, question.axis)
     if chart and chart.left_out:
@@ -226,8 +230,9 @@ def _view(
         told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
-        trend=_trend(question, survey, tallies, looked_at) if len(result.rows) == 1 else None,
+        trend=_trend(question, survey, tallies, looked_at) if len(question.labels) == 1 else None,
         whole=whole_text(result.whole),
+        text_floor=floors(survey, tally).get(question.name),
     )
 
 

@@ -7,8 +7,7 @@ that has been arriving for longest: who sends slowly on purpose is at the front 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
 
 from deniable.server.http.messages import HttpError
@@ -43,19 +42,12 @@ class Bodies:
         self._held = 0
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
-    @asynccontextmanager
-    async def held(self, stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-        """The body, for as long as it is worked on; of a longer one than may come its beginning,
-        which is longer than may come too."""
+    async def read(self, stream: AsyncIterable[bytes]) -> bytes:
+        """The body, which is held until it is released; of a longer one than may come its
+        beginning, which is longer than may come too."""
         task = asyncio.current_task()
         assert task is not None
         arrival = _Arrival(task, self._loop.time())
-        try:
-            yield await self._whole(arrival, stream)
-        finally:
-            self._held -= arrival.size
-
-    async def _whole(self, arrival: _Arrival, stream: AsyncIterable[bytes]) -> bytes:
         self._arriving[arrival] = None
         try:
             async for part in stream:
@@ -64,14 +56,19 @@ class Bodies:
                 self._take(arrival, len(part))
                 if arrival.size > MOST_BODY_BYTES:
                     break
-        except asyncio.CancelledError:
-            if arrival.ended is None:
+        except BaseException as error:
+            self._held -= arrival.size
+            if arrival.ended is None or not isinstance(error, asyncio.CancelledError):
                 raise
             arrival.task.uncancel()
             raise arrival.ended from None
         finally:
             del self._arriving[arrival]
-        return b"".join(arrival.parts)
+        return arrival.parts[0] if len(arrival.parts) == 1 else b"".join(arrival.parts)
+
+    def release(self, body: bytes) -> None:
+        """It has been answered."""
+        self._held -= len(body)
 
     def _take(self, arrival: _Arrival, size: int) -> None:
         self._held += size

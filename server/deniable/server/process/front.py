@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -26,16 +27,18 @@ from deniable.server.http.envelopes import (
     Sent,
     check_app_token,
     decide,
-    outcomes,
     receipt,
-    submitted,
+    uploads_of,
 )
-from deniable.server.http.messages import HttpError, Status, answer, problem_of
+from deniable.server.http.messages import HttpError, Status, answer, described, problem_of
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
+from deniable.server.intake.writer import Settled, Unavailable
 from deniable.server.process.bodies import Bodies
+from deniable.server.process.outside import address_of, seen_from_outside
 from deniable.server.process.pace import Pace
 from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
+from deniable.server.store import Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS
 from deniable.shared.envelope import MOST_BODY_BYTES
 from deniable.shared.errors import DeniableError
@@ -52,8 +55,6 @@ PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
 MISTAKE = "the server made a mistake"
 BUSY = "the server has more to do than it can; send the same again later"
 
-Settled = Future[list[Outcome]]
-
 log = logging.getLogger("deniable.server")
 
 
@@ -67,17 +68,18 @@ class Exchange(Protocol):
 class Front:
     """The application that the server of the protocol calls (RSGI)."""
 
-    def __init__(self, app: Flask, here: Parts, proxies: Sequence[str] = ()) -> None:
-        self._app, self._here, self._proxies = app, here, proxies
+    def __init__(
+        self, app: Flask, here: Parts, proxies: Sequence[str] = (), base_path: str = ""
+    ) -> None:
+        self._app, self._here, self._proxies, self._base_path = app, here, proxies, base_path
         self._threads = ThreadPoolExecutor(THREADS, "request")
         self._in_threads = self._waiting = 0
         self._looking = self._waking = False
-        self._settled = deque[tuple[asyncio.Future[Settled], Settled]]()
+        self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
         self._pace = Pace()
         self._alive = self._finished(answer(Status(status="alive")), create_environ("/healthz"))
-        nothing = answer(Receipt(accepted=0, duplicates=0, refused=()))
-        _, headers, _ = self._finished(nothing, create_environ(ENVELOPES, method="POST"))
-        self._headers = [pair for pair in headers if pair[0] != "Content-Length"]
+        self._headers = self._headers_of(answer(Receipt(accepted=0, duplicates=0, refused=())))
+        self._busy_headers = self._headers_of(problem_of(HttpError(503, BUSY)))
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._bodies = loop, Bodies(loop)
@@ -99,43 +101,50 @@ class Front:
             return self._alive
         if _declared(scope) > MOST_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
-        async with self._bodies.held(protocol) as body:
+        body = await self._bodies.read(protocol)
+        try:
             if self._is_quick(scope, body):
                 return await self._quick(scope, body)
             return await self._behind(scope, body)
+        finally:
+            self._bodies.release(body)
 
     # A small body of reports, here
 
     def _is_quick(self, scope: Scope, body: bytes) -> bool:
         if scope.path != ENVELOPES or scope.method != "POST" or len(body) > QUICK_BYTES:
             return False
-        if "content-encoding" in scope.headers or len(body) != _declared(scope):
+        headers = scope.headers
+        if "content-encoding" in headers or len(body) != _declared(scope):
             return False
-        return self._is_fresh(scope.headers.get("authorization"))
+        return self._is_fresh(headers.get("authorization"))
 
     async def _quick(self, scope: Scope, body: bytes) -> Reply:
-        if self._waiting >= MOST_HERE:
-            raise HttpError(503, BUSY)
+        if self._waiting >= MOST_HERE:  # as cheap as can be: there is more to do than can be done
+            return 503, self._busy_headers, msgspec.json.encode(described(503, BUSY))
         headers = scope.headers
         kind, token = headers.get("content-type", ""), headers.get("authorization")
         sent = Sent(kind, token, body, self._sender(scope))
         decisions = decide(self._here, sent)
-        written = submitted(self._here, decisions)
         self._waiting += 1
         try:
-            found = outcomes(await self._done(written)) if written else ()
+            found = await self._written(uploads_of(decisions))
+        except Unavailable as error:
+            raise HttpError(503, str(error)) from None
         finally:
             self._waiting -= 1
         return 200, self._headers, msgspec.json.encode(receipt(self._here, decisions, found))
 
-    def _done(self, written: Settled) -> Awaitable[Settled]:
-        waiter: asyncio.Future[Settled] = self._loop.create_future()
-        written.add_done_callback(lambda done: self._settle(waiter, done))
-        return waiter
+    async def _written(self, uploads: Sequence[Upload]) -> list[Outcome]:
+        if not uploads:
+            return []
+        waiter: asyncio.Future[list[Outcome]] = self._loop.create_future()
+        self._here.writer.submit(uploads, partial(self._settle, waiter))
+        return await waiter
 
-    def _settle(self, waiter: asyncio.Future[Settled], done: Settled) -> None:
+    def _settle(self, waiter: asyncio.Future[list[Outcome]], settled: Settled) -> None:
         """In the writer's thread: of all that one commit settles, the first wakes the loop."""
-        self._settled.append((waiter, done))
+        self._settled.append((waiter, settled))
         if not self._waking:
             self._waking = True
             self._loop.call_soon_threadsafe(self._wake)
@@ -143,8 +152,13 @@ class Front:
     def _wake(self) -> None:
         self._waking = False
         while self._settled:
-            waiter, done = self._settled.popleft()
-            waiter.set_result(done)
+            waiter, settled = self._settled.popleft()
+            if waiter.done():
+                continue  # its connection is gone
+            if isinstance(settled, Unavailable):
+                waiter.set_exception(settled)
+            else:
+                waiter.set_result(settled)
 
     def _is_fresh(self, authorization: str | None) -> bool:
         """What is known of surveys, and of this token if there is one: they are looked up again,
@@ -173,7 +187,8 @@ class Front:
         if self._in_threads >= MOST_IN_THREADS:
             raise HttpError(503, BUSY)
         environ = environ_of(scope, body)
-        environ[SENDER] = self._sender(scope)
+        environ |= seen_from_outside(scope, self._proxies)
+        environ |= {"SCRIPT_NAME": self._base_path, SENDER: self._sender(scope)}
         self._in_threads += 1
         try:
             return await self._loop.run_in_executor(
@@ -187,7 +202,7 @@ class Front:
         the operator has named, and of what proxies wrote there the last that is none of them."""
         if self._here.limits is None:
             return None
-        address = scope.client.rpartition(":")[0].strip("[]")
+        address = address_of(scope)
         if address in self._proxies:
             lines = [value for name, value in scope.headers.items() if name == "x-forwarded-for"]
             said = [each.strip() for each in ",".join(lines).split(",")]
@@ -196,6 +211,11 @@ class Front:
         return neighbourhood(address)
 
     # Answers of our own
+
+    def _headers_of(self, response: Response) -> Headers:
+        """Those of every such answer to who sends reports."""
+        _, headers, _ = self._finished(response, create_environ(ENVELOPES, method="POST"))
+        return [pair for pair in headers if pair[0] != "Content-Length"]
 
     def _refusal(self, error: HttpError, scope: Scope) -> Reply:
         return self._finished(problem_of(error), environ_of(scope, b""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -10,7 +11,9 @@ class Settings:
     """Goes to the worker, however it is started."""
 
     limit: int | None = None  # reports of one survey from one neighbourhood in an hour
-    proxies: tuple[str, ...] = ()  # the addresses whose X-Forwarded-For is believed
+    proxies: tuple[str, ...] = ()  # the addresses whose words about senders and hosts are believed
     sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
+    base_path: str = ""  # where a proxy has the pages; it takes this off before it passes on
+    annotations: Path | None = None  # what is drawn beside the estimates
     log_json: bool = False
     trust_clock: bool = False  # today's date is right, also after a long pause

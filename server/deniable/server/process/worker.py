@@ -16,6 +16,7 @@ from deniable.server.process.ending import end_with
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
+from deniable.server.results.annotations import AnnotationFile
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -47,9 +48,16 @@ def load(
     end_with(parent, lambda: writer.ended, writer.stop)
     announcement.say_when_it_answers()
     limits = None if settings.limit is None else Limits(settings.limit)
-    app = create_app(store, catalogue, writer, limits=limits, sealing=sealing)
+    app = create_app(
+        store,
+        catalogue,
+        writer,
+        limits=limits,
+        sealing=sealing,
+        annotations=AnnotationFile(settings.annotations),
+    )
     parts_of(app).forgery.start()
-    return Front(app, parts_of(app), settings.proxies)
+    return Front(app, parts_of(app), settings.proxies, settings.base_path)
 
 
 def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:

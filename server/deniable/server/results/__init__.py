@@ -2,6 +2,7 @@
 
 from deniable.server.results.assembly import (
     about,
+    floors,
     question_result,
     rounds_so_far,
     state_at,
@@ -14,6 +15,7 @@ from deniable.server.results.document import (
     Comparison,
     Difference,
     Fit,
+    Floor,
     QuestionResult,
     Results,
     Round,
@@ -32,6 +34,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Fit",
+    "Floor",
     "QuestionResult",
     "Results",
     "Round",
@@ -43,6 +46,7 @@ __all__ = [
     "about",
     "comparison",
     "csv_text",
+    "floors",
     "question_result",
     "round_fits",
     "rounds_so_far",

@@ -90,6 +90,8 @@ def describe(survey: Survey) -> list[str]:
         expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
+        told = (question.foretold(survey.reports_of(people)) for people in CROWDS)
+        lines += [f"  {'':{width}}  {words}" for words in told if words]
     return [
         *lines,
         "an app answers all its rounds under this policy, or a wider one:",

@@ -6,19 +6,23 @@ say why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
+from typing import TypeGuard
 
 from msgspec import UNSET
 
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.questions import METHODS
+from deniable.server.estimation.estimate import CONFIDENCE, Estimate
+from deniable.server.estimation.questions import METHODS, estimates
 from deniable.server.estimation.statements import Statements, statements
+from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.estimation.vectors import whole
 from deniable.server.results.change import change
 from deniable.server.results.document import (
     About,
+    Floor,
     QuestionResult,
     Results,
     Round,
@@ -34,7 +38,7 @@ from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question, Vector
+from deniable.shared.survey.questions import Question, Text, Vector
 
 STILL_OPEN = (
     "reports of this round are still taken: its intervals are valid for repeated looks, and get "
@@ -61,6 +65,18 @@ NOTES = (
     ),
     "Estimates are unbiased and never clipped: `consistent` is the nearest that is possible.",
     "`leverage` is how many honest answers one forged report can be worth.",
+)
+NOTHING_FOUND = "no text stands out"
+TEXTS = (
+    (
+        "Of a text question those answers are listed that stand out, as people wrote them: "
+        "`floors` says from how many people on a text is found."
+    ),
+    "Its intervals, and what is listed, are for one look, also while a round is open.",
+    (
+        "The probability that any text is listed which nobody reported is at most "
+        f"{FALSE_DISCOVERY:.0%} in a round, if no report is forged; its `note` has its p-value."
+    ),
 )
 ONE_OF = (
     (
@@ -163,7 +179,7 @@ def about(question: Question) -> About:
         epsilon=str(question.epsilon),
         mechanism=question.mechanism.name,
         leverage=question.mechanism.leverage,
-        method=METHODS[question.statistic],
+        method=METHODS[question.kind],
         statistic=question.statistic,
         unit=question.unit,
         range=question.range,
@@ -179,7 +195,28 @@ def notes(survey: Survey) -> tuple[str, ...]:
     """How its results are read."""
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
-    return (*NOTES, *one, *kept)
+    texts = TEXTS if any(map(_is_text, survey.questions)) else ()
+    return (*NOTES, *texts, *one, *kept)
+
+
+def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
+    """Of each text question of a round that has enough reports."""
+    asked = [question for question in survey.questions if _is_text(question)]
+    counted = {question: tally.of(survey, question)[0] for question in asked if tally}
+    return {
+        question.name: _floor(question.mechanism.floor(reports), reports)
+        for question, reports in counted.items()
+        if reports >= survey.minimum_reports
+    }
+
+
+def _floor(share: float, reports: int) -> Floor:
+    return Floor(share=share, people=math.ceil(share * reports), false_discovery=FALSE_DISCOVERY)
+
+
+def _is_text(question: Question) -> TypeGuard[Text]:
+    """Whether what its estimates are of is found in the reports."""
+    return isinstance(question, Text)
 
 
 def _numbers(
@@ -226,6 +263,7 @@ def _round(
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
         shuffled=shuffled(survey, facts.reports) or UNSET,
         vectors=_wholes(survey, tally) or UNSET,
+        floors=floors(survey, tally) or UNSET,
     )
 
 
@@ -250,10 +288,13 @@ def _answer(
     """The rows of a question, and its floor."""
     reports, cells = tally.of(survey, question) if tally else (0, None)
     if cells is not None and reports >= survey.minimum_reports:
+        if isinstance(question, Text):
+            listed = tuple(map(_found_row, estimates(question, cells, reports)))
+            return listed or (_unknown("", reports, NOTHING_FOUND),), None
         found = statements(question, cells, reports, looks=looks)
         return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
-    return tuple(_unknown(label, reports, note) for label in question.labels), None
+    return tuple(_unknown(label, reports, note) for label in question.labels or ("",)), None
 
 
 def _wholes(survey: Survey, tally: RoundTally | None) -> dict[str, WholeVector]:
@@ -283,6 +324,25 @@ def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Itera
         repeat(reports),
         found.consistent.tolist(),
         repeat(None),
+    )
+
+
+def _found_row(estimate: Estimate) -> Row:
+    """Of a text that was found. Its interval is wide enough for that choice, and about these people
+    as well, for whom less is drawn; not all of them hold at once."""
+    return Row(
+        label=estimate.label,
+        estimate=estimate.estimate,
+        low=estimate.low,
+        high=estimate.high,
+        low_these=estimate.low,
+        high_these=estimate.high,
+        low_all=None,
+        high_all=None,
+        standard_error=estimate.standard_error,
+        reports=estimate.reports,
+        consistent=estimate.consistent,
+        note=estimate.note,
     )
 
 

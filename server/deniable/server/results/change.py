@@ -68,6 +68,8 @@ def compared(question: Question, now: Side, other: Question, then: Side) -> tupl
         return ()
     both = set(question.labels) & set(other.labels)
     labels = [label for label in question.labels if label in both]
+    if not labels:  # as of a text, which has none beforehand
+        return ()
     whole, half = (
         (now.said(question, labels, level), then.said(other, labels, level))
         for level in (CONFIDENCE, halved(CONFIDENCE))

@@ -125,6 +125,25 @@ class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     error: float
 
 
+class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of the reports of a text question in a round."""
+
+    share: float  # a text that so many hold is found, with a probability of 99 %; from 1 on, none
+    people: Count  # the same, in reports
+    false_discovery: float  # the probability that any text is listed which nobody reported
+
+    @property
+    def words(self) -> str:
+        """A sentence for people."""
+        if self.share >= 1:
+            return "There are too few reports to find any text."
+        return (
+            f"A text is found with a probability of 99 % where {self.people:,} reports or more are "
+            f"of it, and up to twenty others are as frequent. That any is listed of which there is "
+            f"none has a probability of at most {self.false_discovery:.0%}, if none is forged."
+        )
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -150,6 +169,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
     floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
+    floors: dict[str, Floor] | UnsetType = UNSET  # of text questions
     questions: dict[str, tuple[Row, ...]]
     change: Change | None  # null where no earlier round of those that were read has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay

@@ -95,9 +95,10 @@ class Catalogue:
         """In the order of publication."""
         return list(self._fresh().by_id.values())
 
-    def listing(self) -> bytes:
+    def listing(self, *, compressed: bool = False) -> bytes:
         """The answer to anyone who asks which surveys there are: the same bytes for everybody."""
-        return self._listed().body
+        listed = self._listed()
+        return listed.compressed if compressed else listed.body
 
     def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
         """The survey as it is published now. The same document again changes nothing.

@@ -8,7 +8,7 @@ from typing import Any
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import Survey, survey_id
-from deniable.shared.survey.questions import Question, question_document
+from deniable.shared.survey.questions import Question, what_is_asked
 
 
 def replaced(
@@ -75,7 +75,7 @@ def _sent(survey: Survey) -> str:
 
 
 def _change(old: Question, new: Question) -> str:
-    before, after = question_document(old), question_document(new)
+    before, after = what_is_asked(old), what_is_asked(new)
     keys = [key for key in {**before, **after} if key != "integers"]
     return ", ".join(
         f"{key} {_short(before.get(key))} → {_short(after.get(key))}"

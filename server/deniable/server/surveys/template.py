@@ -54,6 +54,12 @@ epsilon = "0.5"
 # kind = "vector"                 # of length at most 1; its mean is estimated
 # dimension = 100                 # how many numbers it has, 2 to 1024
 # epsilon = "1"
+
+# [[question]]                    # an open question: what many people write is found, and shown
+# name = "word"
+# kind = "text"
+# length = 8                      # so many bytes of it count
+# epsilon = "2"                   # from how many people on, `deniable survey check` says
 """
 
 

@@ -8,6 +8,7 @@ its own, found by the encoding's class (`intake/tally.py`); what stands here is 
     BitSet         a set of so many bits      a cell for each bit that may be set
     Codeword       a seed and a codeword      a cell for each coordinate, and one for its square: a
                                               report adds a whole number to each
+    Grouped        a group, then a symbol     each group's own cells; then one for its reports
 """
 
 from __future__ import annotations
@@ -134,10 +135,10 @@ class BitSet(Encoding):
         return (bit for bit in range(self.cells) if symbol >> bit & 1)
 
     def to_json(self, symbol: int) -> str:
-        return _as_hex(self, symbol)
+        return payload_hex(self, symbol)
 
     def from_json(self, value: object) -> int:
-        return _from_hex(self, value)
+        return from_payload_hex(self, value)
 
 
 @dataclass(frozen=True)
@@ -182,18 +183,74 @@ class Codeword(Encoding):
         return enumerate([*whole, *(round(each / ROOT) ** 2 for each in whole)])
 
     def to_json(self, symbol: int) -> str:
-        return _as_hex(self, symbol)
+        return payload_hex(self, symbol)
 
     def from_json(self, value: object) -> int:
-        return _from_hex(self, value)
+        return from_payload_hex(self, value)
 
 
-def _as_hex(encoding: Encoding, symbol: int) -> str:
+@dataclass(frozen=True)
+class Grouped(Encoding):
+    """The first byte is the number of a group; a symbol of `each` follows."""
+
+    each: Encoding
+    groups: int
+
+    @property
+    def cells(self) -> int:  # type: ignore[override]  # follows from the other two
+        return self.groups * (self.each.cells + 1)
+
+    @property
+    def limit(self) -> int:
+        return (self.each.limit - 1 << 8) + self.groups
+
+    def split(self, symbol: int) -> tuple[int, int]:
+        """The group, and what it reports."""
+        return symbol & 0xFF, symbol >> 8
+
+    def joined(self, group: int, symbol: int) -> int:
+        return symbol << 8 | group
+
+    def is_symbol(self, number: int) -> bool:
+        group, symbol = self.split(number)
+        return number >= 0 and group < self.groups and self.each.is_symbol(symbol)
+
+    def symbols(self) -> Iterator[int]:
+        return (
+            self.joined(group, symbol)
+            for symbol in self.each.symbols()
+            for group in range(self.groups)
+        )
+
+    @property
+    def most_cells(self) -> int:
+        """The one that counts a group's reports is no matter of opinion: it is not among them."""
+        return self.each.most_cells
+
+    def symbol_in(self, cell: int) -> int:
+        if (group := cell - self.groups * self.each.cells) >= 0:
+            return self.joined(group, self.each.symbol_in(0))
+        group, own = divmod(cell, self.each.cells)
+        return self.joined(group, self.each.symbol_in(own))
+
+    def cells_of(self, symbol: int) -> Iterator[int]:
+        group, own = self.split(symbol)
+        yield from (group * self.each.cells + cell for cell in self.each.cells_of(own))
+        yield self.groups * self.each.cells + group
+
+    def to_json(self, symbol: int) -> str:
+        return payload_hex(self, symbol)
+
+    def from_json(self, value: object) -> int:
+        return from_payload_hex(self, value)
+
+
+def payload_hex(encoding: Encoding, symbol: int) -> str:
     """The payload's bytes as hex digits."""
     return symbol.to_bytes(encoding.payload_size, "little").hex()
 
 
-def _from_hex(encoding: Encoding, value: object) -> int:
+def from_payload_hex(encoding: Encoding, value: object) -> int:
     digits = 2 * encoding.payload_size
     if not isinstance(value, str) or len(value) != digits or not is_hex(value):
         raise ValueError(f"{digits} hex digits in lower case")

@@ -20,7 +20,12 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.periods import PERIODS, Period
-from deniable.shared.survey.questions import Question, parse_question, question_document
+from deniable.shared.survey.questions import (
+    Question,
+    parse_question,
+    question_document,
+    what_is_asked,
+)
 from deniable.shared.survey.reader import Reader
 from deniable.shared.survey.sealing_key import HOW, checked_public
 
@@ -175,7 +180,7 @@ class Survey:
         """Whether who has answered one of the two in a round has said all that the other asks:
         only what people read differs, or how long it is asked."""
         mine, theirs = (
-            [question_document(each) for each in survey.questions] for survey in (self, other)
+            [what_is_asked(each) for each in survey.questions] for survey in (self, other)
         )
         rounds = (self.period, self.asks_one, self.repeat_rounds)
         same_rounds = rounds == (other.period, other.asks_one, 1)  # spans begin with their survey

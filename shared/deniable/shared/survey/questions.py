@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, Text, Vector
 from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.words import read_words
 
 __all__ = [
     "KINDS",
@@ -15,9 +17,11 @@ __all__ = [
     "Choice",
     "Number",
     "Question",
+    "Text",
     "Vector",
     "parse_question",
     "question_document",
+    "what_is_asked",
 ]
 
 
@@ -25,6 +29,8 @@ def parse_question(reader: Reader) -> Question:
     """A question from its part of a document; what is left out is chosen for the least error."""
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
     question = KINDS[kind].parse(reader, name, _epsilon(reader))
+    options = question.labels if "options" in question.fields() else ()
+    question = replace(question, words=read_words(reader, kind, options))
     integers = reader.optional("integers", list)
     reader.done()
     if not question.mechanism.is_private():  # a fine table's diagonal, which takes all remainders
@@ -43,6 +49,11 @@ def parse_question(reader: Reader) -> Question:
 
 def question_document(question: Question) -> dict[str, Any]:
     """The published form: everything chosen, and every probability in units of 2^-64."""
+    return {**what_is_asked(question), **question.words.fields()}
+
+
+def what_is_asked(question: Question) -> dict[str, Any]:
+    """The same without the words for people, which change nothing."""
     return {
         "name": question.name,
         "kind": question.kind,

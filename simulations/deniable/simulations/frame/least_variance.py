@@ -23,6 +23,7 @@ from functools import lru_cache
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
@@ -44,6 +45,8 @@ def least_n_variance(mechanism: Shape) -> float | None:
         return least_of_a_number(mechanism.epsilon)
     if isinstance(mechanism, VectorDesign):
         return mechanism.least_error**2 - 1
+    if isinstance(mechanism, GroupedDesign):
+        return None
     return least_of_a_share(float(mechanism.epsilon), mechanism.options)
 
 

@@ -4,6 +4,9 @@
 are all alike, or of the mean of numbers that all stand at the worst place, with the range as
 [-1, 1]. The least that any local mechanism can have is in `frame/least_variance.py`.
 
+A text is an option of as many as there are buckets, of which the final groups' reports tell;
+`floor` is the share from which on it is found at all. How close to the limit that is, is not known.
+
 How many direct answers carry as much depends on how people differ: here their answers are spread
 evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
 deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
@@ -20,6 +23,7 @@ from deniable.server.surveys.authored import with_table
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.survey.questions import Question, parse_question
@@ -85,6 +89,7 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
         "standard_error": error,
         "half_width_95": Z95 * error,
         "leverage": mechanism.leverage,
+        **({"floor": mechanism.floor(people)} if isinstance(mechanism, GroupedDesign) else {}),
     }
 
 
@@ -94,7 +99,7 @@ def _of_one(mechanism: Shape) -> float:
         return RANGE**2 / 12
     if isinstance(mechanism, VectorDesign):
         return 1.0
-    return (mechanism.options - 1) / mechanism.options**2
+    return (mechanism.size - 1) / mechanism.size**2
 
 
 def _central(mechanism: Shape, people: int) -> float:
@@ -103,5 +108,5 @@ def _central(mechanism: Shape, people: int) -> float:
         return BoundedMean(mechanism.epsilon).variance(people)
     if isinstance(mechanism, VectorDesign):  # of a coordinate; the noise's length has a gamma's law
         return (mechanism.dimension + 1) / (people * float(mechanism.epsilon)) ** 2
-    moved = ADD_OR_DELETE if mechanism.options == 2 else REPLACE_ONE
+    moved = ADD_OR_DELETE if mechanism.size == 2 else REPLACE_ONE
     return GeometricCounts(mechanism.epsilon, moved).variance(people)

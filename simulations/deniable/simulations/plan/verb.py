@@ -12,6 +12,7 @@ from deniable.shared.errors import WrongUse
 
 MOST_PEOPLE = 10**12
 MOST_OPTIONS = 65_536
+KINDS = ("bit", "number", "choice", "text", "vector")
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -19,10 +20,11 @@ def _arguments(parser: ArgumentParser) -> None:
         "Say what one question will tell, before anyone is asked: with so many people, or how many "
         "it takes for a given error."
     )
-    parser.add_argument("--kind", choices=("bit", "number", "choice", "vector"), required=True)
+    parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     parser.add_argument("--options", metavar="K", type=int, help="of a choice")
     parser.add_argument("--dimension", metavar="D", type=int, help="coordinates of a vector")
+    parser.add_argument("--length", metavar="L", type=int, default=16, help="bytes of a text")
     parser.add_argument("--low", type=float, default=0.0, help="of a number (default 0)")
     parser.add_argument("--high", type=float, default=1.0, help="of a number (default 1)")
     parser.add_argument("--mechanism", metavar="NAME", help="left out: as a survey would have it")
@@ -60,6 +62,8 @@ def _question(arguments: Namespace) -> dict[str, Any]:
         asked["mechanism"] = arguments.mechanism
     if kind == "number":
         asked |= {"low": arguments.low, "high": arguments.high}
+    if kind == "text":
+        asked["length"] = arguments.length
     if kind == "choice":
         if arguments.options is None or not 2 <= arguments.options <= MOST_OPTIONS:
             raise WrongUse(f"--options of a choice is 2 to {MOST_OPTIONS:,}")
@@ -81,7 +85,18 @@ def _text(found: dict[str, Any]) -> str:
         for each in [found, *found["alternatives"]]
     ]
     lines.append(f"{'a trusted server':<24}{found['central_half_width_95']:>10.4g}")
-    return "\n".join([*lines, "", _how_exact(found), _how_much_it_is_worth(found)])
+    told = [_how_exact(found), _how_much_it_is_worth(found)]
+    return "\n".join([*lines, "", *([_from_where_on(found)] if "floor" in found else told)])
+
+
+def _from_where_on(found: dict[str, Any]) -> str:
+    people, floor = found["people"], found["floor"]
+    if floor >= 1:
+        return f"{people:,} people are too few to find any text."
+    return (
+        f"Of {people:,} people, a text that {math.ceil(floor * people):,} or more answer is found "
+        f"with a probability of 99 %, and its share told to ± {found['half_width_95']:.3g}."
+    )
 
 
 def _how_exact(found: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from deniable.simulations.population.tallies import (
     fixed,
     rates,
 )
+from deniable.simulations.population.texts import text_tally
 from deniable.simulations.population.vectors import of_vectors
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "of_vectors",
     "on_grid",
     "rates",
+    "text_tally",
     "whole_people",
 ]

@@ -12,6 +12,7 @@ A mechanism says how the cells of a report hang together (`joint`), and that dec
                                         table is a walk (`walk.py`)
                                 drawn   one multinomial, whatever the mechanism            joint
     independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
+    groups                      multinomial how many of each answer are in each; in a group as above
     dependent cells             the same, and what ties them together is left out      marginals
     sums                        normal, with their mean and covariance                 moments
 """
@@ -29,6 +30,7 @@ from deniable.server.estimation.supports import around
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, SUMS
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.cyclic import CyclicDesign
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
@@ -73,6 +75,10 @@ def fixed(
             counts = _supports(mechanism, held, (repetitions, held.shape[1]), generator)
         case VectorDesign():
             counts = vectors.along_axes(mechanism, held, repetitions, generator)
+        case GroupedDesign():
+            counts = in_groups(
+                mechanism, _parted(mechanism, held, repetitions, generator), generator
+            )
         case _:
             assert_never(mechanism)
     return Tallies(counts, reports, _exactness(mechanism))
@@ -94,6 +100,8 @@ def drawn(
     if isinstance(mechanism, VectorDesign):
         counts = vectors.along_axes(mechanism, held, repetitions, generator)
     else:
+        if isinstance(mechanism, GroupedDesign):
+            return fixed(mechanism, held, repetitions, generator)
         assert isinstance(mechanism, SupportDesign), "each report of a table counts in one cell"
         counts = _supports(mechanism, held, None, generator)
     return Tallies(counts, people, _exactness(mechanism))
@@ -114,14 +122,41 @@ def rates(mechanism: Shape, distribution: Sequence[float]) -> NDArray[np.float64
             return np.asarray(q + (p - q) * shares)
         case VectorDesign():
             return vectors.expected(mechanism, shares)
+        case GroupedDesign():
+            parts = np.array([share / ONE for share in mechanism.shares])
+            return np.append(np.outer(parts, rates(mechanism.each, distribution)), parts)
         case _:
             assert_never(mechanism)
 
 
 def _exactness(mechanism: Shape) -> Exactness:
-    if mechanism.joint == SUMS:
+    each = mechanism.each if isinstance(mechanism, GroupedDesign) else mechanism
+    if each.joint == SUMS:
         return MOMENTS
-    return MARGINALS if mechanism.joint == DEPENDENT else JOINT
+    return MARGINALS if each.joint == DEPENDENT else JOINT
+
+
+def in_groups(
+    mechanism: GroupedDesign, held: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """`held[repetition, group, option]` people report an option for a group."""
+    counts = [
+        fixed(mechanism.each, held[:, group], len(held), generator).counts
+        for group in range(mechanism.groups)
+    ]
+    return np.concatenate([*counts, held.sum(axis=2)], axis=1)
+
+
+def _parted(
+    mechanism: GroupedDesign,
+    held: NDArray[np.int64],
+    repetitions: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Those with one option for all groups, once it is drawn for which they report."""
+    shares = [share / ONE for share in mechanism.shares]
+    every = np.broadcast_to(held, (repetitions, held.shape[1]))
+    return np.asarray(np.moveaxis(generator.multinomial(every, shares), 2, 1))
 
 
 def _one_option(

@@ -29,6 +29,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
@@ -86,6 +87,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             squares = _of_shares(made, times if made.size < LARGE else times // 10, generator)
         case VectorDesign():  # its moments are what a population of vectors is drawn from
             raise WrongUse("vectors have no part in this study: ./run bench --only vectors")
+        case GroupedDesign():
+            raise WrongUse(f"{made.name}: this study is about mechanisms of one group")
         case _:
             assert_never(made)
     return [
@@ -158,9 +161,10 @@ def _costs(row: Row) -> Row:
     payload = b"".join(symbol.to_bytes(size, "little") for symbol in symbols)
     columns = np.frombuffer(payload * (SOME // len(symbols)), np.uint8).reshape(-1, size)
     count = COUNTERS[type(encoding)]
+    randomize: Any = made.randomize  # Any: an answer in the mechanism's own form
     return {
         **row,
-        "client_ns": _quickest(lambda: made.randomize(answer, kernel_draw)),
+        "client_ns": _quickest(lambda: randomize(answer, kernel_draw)),
         "tally_ns": _quickest(lambda: count(encoding, columns)) / len(columns),
     }
 

@@ -27,13 +27,30 @@ def add_to_tally(
     connection: Connection, sequence: int, number: int, node: str, reports: int, cells: Cells
 ) -> None:
     """Nobody else writes this node's row meanwhile."""
-    try:
-        found = _tally_row(connection, sequence, number, node)
-    except Damaged:
-        return  # it stays as it is, and is seen to be damaged: the envelopes are kept
+    found = connection.execute(
+        select(tallies.c.reports, tallies.c.sealed, tallies.c.cells, tallies.c.digest).where(
+            tallies.c.survey == sequence, tallies.c.round == number, tallies.c.node == node
+        )
+    ).one_or_none()
+    grown = grown_tally((sequence, number, node), found, reports, cells)
+    if grown is not None:
+        put(connection, tallies, grown)
+
+
+def grown_tally(
+    key: tuple[int, int, str],
+    found: Sequence[Any] | None,  # Any: its columns have many types
+    reports: int,
+    cells: Cells,
+) -> dict[str, int | str | bytes] | None:
+    """The row to write where this was found: reports, sealed, cells, digest. None where that is
+    damaged: it stays as it is, and is seen to be damaged; the envelopes are kept."""
     if found is not None:
-        reports, cells = found.reports + reports, found.cells + cells
-    put(connection, tallies, tally_row(sequence, number, node, reports, False, tally_blob(cells)))
+        counted, sealed, blob, digest = found
+        if tally_row(*key, counted, sealed, blob)["digest"] != digest:
+            return None
+        reports, cells = counted + reports, _counts(blob) + cells
+    return tally_row(*key, reports, False, tally_blob(cells))
 
 
 def tally_row(
@@ -111,15 +128,6 @@ def add_counters(connection: Connection, counts: Mapping[tuple[int, str], int]) 
             continue  # it was deleted meanwhile
         row = {"survey": sequence, "outcome": outcome, "reports": reports}
         add(connection, counters, row, "reports")
-
-
-def _tally_row(connection: Connection, sequence: int, number: int, node: str) -> RoundTally | None:
-    row = connection.execute(
-        select(tallies).where(
-            tallies.c.survey == sequence, tallies.c.round == number, tallies.c.node == node
-        )
-    ).one_or_none()
-    return None if row is None else _checked(row)
 
 
 def read_tally(row: Row[Any]) -> RoundTally | None:

@@ -29,11 +29,42 @@ _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
 
 
+EMPTY = bytes(SIZE)  # what is written nowhere
+
+
 def pack(envelopes: Sequence[Kept]) -> bytes:
     """In the order of their ids, each id once."""
     heads = (_HEAD.pack(each.id, each.reports - 1, len(each.payload)) for each in envelopes)
     payloads = (each.payload for each in envelopes)
     return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
+
+
+def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
+    """What `pack` would make of its envelopes and this one, which is not unpacked for that: the
+    same bytes if it is there already, None if it does not fit."""
+    number = rows(bucket)
+    heads, body = bucket[_ROWS.size :], _ROWS.size + number * _HEAD.size
+    index = bisect_left(range(number), envelope.id, key=lambda each: _id_at(heads, each))
+    if index < number and _id_at(heads, index) == envelope.id:
+        return bucket
+    lengths = [length for _, _, length in _HEAD.iter_unpack(bucket[_ROWS.size : body])]
+    end = body + sum(lengths)
+    if end + _HEAD.size + len(envelope.payload) > SIZE:
+        return None
+    before, here = _ROWS.size + index * _HEAD.size, body + sum(lengths[:index])
+    parts = (
+        _ROWS.pack(number + 1),
+        bucket[_ROWS.size : before],
+        _HEAD.pack(envelope.id, envelope.reports - 1, len(envelope.payload)),
+        bucket[before:here],
+        envelope.payload,
+        bucket[here:end],
+    )
+    return b"".join(parts).ljust(SIZE, b"\0")
+
+
+def _id_at(heads: bytes, index: int) -> bytes:
+    return heads[index * _HEAD.size : index * _HEAD.size + ID_BYTES]
 
 
 def rows(bucket: bytes) -> int:

@@ -18,7 +18,7 @@ from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
 BUSY_SECONDS = 10
-PRAGMAS = (
+PRAGMAS: tuple[str, ...] = (
     "journal_mode = WAL",
     "synchronous = FULL",  # a commit is on disk, also after a power cut
     "foreign_keys = ON",
@@ -104,20 +104,18 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
         raise ours(error, aim) from error
 
 
-def empty_log(engine: Engine) -> bool:
-    """Bring the write-ahead log into the file and empty it. Whether it is empty: it waits for
-    nobody, and whoever is reading keeps what it reads."""
-    try:
-        with engine.connect() as connection:
-            driver = connection.connection.cursor()
-            driver.execute("PRAGMA busy_timeout = 0")
-            try:
-                (busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                driver.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
-    except sqlite3.Error as error:
-        raise ours(error, "empty its log") from error
-    return not busy
+def connect(file: Path) -> sqlite3.Connection:
+    """By the driver alone, whose transactions begin and end where they say so."""
+    driver = sqlite3.connect(file, timeout=BUSY_SECONDS, check_same_thread=False)
+    _set_up(driver)
+    return driver
+
+
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """What a connection speaks through, in its transaction."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
 
 
 def _has_content(file: Path) -> bool:
@@ -135,7 +133,7 @@ def engine_of(file: Path) -> Engine:
     return engine
 
 
-def _set_up(connection: Any, _: object) -> None:  # Any: the driver's connection
+def _set_up(connection: Any, _: object = None) -> None:  # Any: the driver's connection
     connection.isolation_level = None  # transactions begin where we say so, below
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")

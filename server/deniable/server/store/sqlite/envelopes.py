@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count, groupby
@@ -39,43 +40,41 @@ DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
-def insert_envelopes(connection: Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
+def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
     """Keep those that are not there yet, and say which they are. Each key at most once."""
     new: set[UploadKey] = set()
     for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
         coming = [Kept(each.id, each.count, each.payload) for each in members]
-        new |= {(*of, identifier) for identifier in keep(connection, of, coming)}
+        new |= {(*of, identifier) for identifier in keep(driver, of, coming)}
     return new
 
 
-def keep(connection: Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+def keep(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     """What comes in the order of ids; the ids of those that were not there yet."""
     new: set[bytes] = set()
-    changed: dict[int, Sequence[Kept]] = {}  # by place; without any: the bucket was halved
+    changed: dict[int, bytes] = {}  # by place; without any: the bucket was halved
     numbers: dict[int, int] = {}  # of the buckets that are there, by place
     start = 0
     while start < len(coming):
-        place, before, there = _bucket(connection, of, coming[start].id)
+        place, number, rows = _bucket(driver, of, coming[start].id)
         end = bisect_right(coming, bucket.last_id(place), start, key=_id)
-        known = {each.id for each in before}
-        added = [each for each in coming[start:end] if each.id not in known]
+        added, buckets = _with_more(place, rows, coming[start:end])
         if added:
-            new |= {each.id for each in added}
-            numbers |= there
-            changed |= {place: ()} | dict(bucket.parted(place, sorted([*before, *added])))
+            new |= added
+            changed |= buckets
+            numbers |= {place: number} if number is not None else {}
         start = end
-    _write(connection, of, changed, numbers)
+    _write(driver, of, changed, numbers)
     return new
 
 
-def delete_envelopes(connection: Connection, rounds: Sequence[Round], most: int) -> int:
+def delete_envelopes(driver: sqlite3.Connection, rounds: Sequence[Round], most: int) -> int:
     """Those of these rounds, at most so many buckets. How many envelopes went."""
     rows: list[tuple[int, bytes]] = []
     for of in rounds:
-        some = connection.exec_driver_sql(SOME, (*of, most - len(rows)))
-        rows += [(number, packed) for number, packed in some]
+        rows += driver.execute(SOME, (*of, most - len(rows)))
     if rows:
-        connection.exec_driver_sql(DROP, [(number,) for number, _ in rows])
+        driver.executemany(DROP, [(number,) for number, _ in rows])
     return sum(bucket.rows(packed) for _, packed in rows)
 
 
@@ -96,50 +95,72 @@ def unpacked(row: Sequence[Any]) -> list[Kept]:  # Any: its columns have many ty
 
 
 def _bucket(
-    connection: Connection, of: Round, identifier: bytes
-) -> tuple[int, list[Kept], dict[int, int]]:
-    """Where the id belongs, what is there already, and the number of that place if it has one."""
+    driver: sqlite3.Connection, of: Round, identifier: bytes
+) -> tuple[int, int | None, bytes]:
+    """Where the id belongs, and the number and content of the bucket there, if there is one."""
     asked = {"s": of[0], "r": of[1], "id": identifier}
-    found = {bucket.place_of(row[3]): row for row in connection.exec_driver_sql(FIND, asked)}
+    found = {bucket.place_of(row[3]): row for row in driver.execute(FIND, asked)}
     for place, row in found.items():
         if bucket.belongs(identifier, place):
-            *values, rows, digest = row
-            if digest_of(*values, rows) != digest:
+            *values, digest = row
+            if digest_of(*values) != digest:
                 raise StoreLost("envelopes in the store are damaged; restore a backup")
-            return place, bucket.unpack(rows), {place: row[0]}
-    return bucket.place_between(identifier, found), [], {}
+            return place, row[0], row[4]
+    return bucket.place_between(identifier, found), None, bucket.EMPTY
+
+
+def _with_more(
+    place: int, rows: bytes, coming: Sequence[Kept]
+) -> tuple[set[bytes], Mapping[int, bytes]]:
+    """The ids that were not there yet, and the buckets that are there then."""
+    added, grown = set[bytes](), rows
+    for each in coming:
+        more = bucket.with_one_more(grown, each)
+        if more is None:
+            return _halved(place, bucket.unpack(rows), coming)
+        if more is not grown:
+            added.add(each.id)
+        grown = more
+    return added, {place: grown}
+
+
+def _halved(
+    place: int, before: Sequence[Kept], coming: Sequence[Kept]
+) -> tuple[set[bytes], Mapping[int, bytes]]:
+    known = {each.id for each in before}
+    added = [each for each in coming if each.id not in known]
+    parted = bucket.parted(place, sorted([*before, *added]))
+    buckets = {place: b""} | {where: bucket.pack(kept) for where, kept in parted}
+    return {each.id for each in added}, buckets
 
 
 def _write(
-    connection: Connection,
-    of: Round,
-    changed: Mapping[int, Sequence[Kept]],
-    numbers: dict[int, int],
+    driver: sqlite3.Connection, of: Round, changed: Mapping[int, bytes], numbers: dict[int, int]
 ) -> None:
-    for place, kept in changed.items():
-        if kept and place not in numbers:
-            numbers[place] = _free_number(connection, of, place, numbers.values())
-    halved = [(numbers[place],) for place, kept in changed.items() if not kept and place in numbers]
+    for place, rows in changed.items():
+        if rows and place not in numbers:
+            numbers[place] = _free_number(driver, of, place, numbers.values())
+    halved = [(numbers[place],) for place, rows in changed.items() if not rows and place in numbers]
     if halved:
-        connection.exec_driver_sql(DROP, halved)
+        driver.executemany(DROP, halved)
     if changed:
-        rows = sorted(_row(numbers[p], of, p, kept) for p, kept in changed.items() if kept)
-        connection.exec_driver_sql(KEEP, rows)
+        rows_there = ((numbers[place], place, rows) for place, rows in changed.items() if rows)
+        driver.executemany(KEEP, [_row(n, of, p, rows) for n, p, rows in sorted(rows_there)])
 
 
-def _row(number: int, of: Round, place: int, kept: Sequence[Kept]) -> tuple[int | bytes, ...]:
-    values = (number, *of, bucket.place_bytes(place), bucket.pack(kept))
+def _row(number: int, of: Round, place: int, rows: bytes) -> tuple[int | bytes, ...]:
+    values = (number, *of, bucket.place_bytes(place), rows)
     return *values, digest_of(*values)
 
 
-def _free_number(connection: Connection, of: Round, place: int, others: Collection[int]) -> int:
+def _free_number(driver: sqlite3.Connection, of: Round, place: int, others: Collection[int]) -> int:
     """Of a new bucket. Whoever chooses ids can find two places of one hash in an hour of computing:
     the later one takes the next hash, or it would overwrite the other's envelopes."""
     numbers = (_number(of, place, tries) for tries in count())
     return next(
         number
         for number in numbers
-        if number not in others and connection.exec_driver_sql(TAKEN, (number,)).first() is None
+        if number not in others and driver.execute(TAKEN, (number,)).fetchone() is None
     )
 
 

@@ -19,12 +19,13 @@ from deniable.server.store.sql.tables import tallies
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
-    empty_log,
+    driver_of,
     engine_of,
     transaction,
     version_of,
 )
 from deniable.server.store.sqlite.envelopes import keep
+from deniable.server.store.sqlite.line import Line
 from deniable.server.store.sqlite.schema import VERSION, envelopes
 from deniable.shared.errors import StoreUnusable
 
@@ -40,16 +41,17 @@ def migrate(data: Path) -> bool:
 def migrate_file(file: Path) -> bool:
     if (version := version_of(file)) not in OLDER:
         return False
-    engine = engine_of(file)
+    engine, line = engine_of(file), Line(file)
     try:
         with transaction(engine, "migrate its tables") as connection:
             if version == "1":
                 _put_in_buckets(connection)
             begin_register_in(connection)
             say_version(connection, VERSION)
-        if not empty_log(engine):
+        if not line.empty_log():
             raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")
     finally:
+        line.close()
         engine.dispose()
     return True
 
@@ -71,4 +73,4 @@ def _move_envelopes(connection: Connection) -> None:
     rows = connection.exec_driver_sql(OLD)
     while some := rows.fetchmany(AT_ONCE):
         for of, members in groupby(some, key=lambda row: (row[0], row[1])):
-            keep(connection, of, [Kept(row[2], row[3], row[4]) for row in members])
+            keep(driver_of(connection), of, [Kept(row[2], row[3], row[4]) for row in members])

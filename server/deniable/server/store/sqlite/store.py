@@ -15,12 +15,14 @@ from deniable.server.store.sql.reports import sealed_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import delete_survey
 from deniable.server.store.sqlite.database import (
+    FILE,
     create_database,
-    empty_log,
+    driver_of,
     open_database,
     transaction,
 )
 from deniable.server.store.sqlite.envelopes import delete_envelopes, next_buckets
+from deniable.server.store.sqlite.line import Line
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.server.store.sqlite.schema import envelopes
 from deniable.shared.errors import StoreUnusable
@@ -32,6 +34,7 @@ LEAST_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 class SqliteStore(SqlStore):
     def __init__(self, engine: Engine, data: Path) -> None:
         self._engine, self._data = engine, data
+        self._line = Line(data / FILE)
 
     @classmethod
     def create(cls, data: Path) -> Self:
@@ -52,12 +55,13 @@ class SqliteStore(SqlStore):
         return f"--data {self._data}"
 
     def close(self) -> None:
+        self._line.close()
         self._engine.dispose()
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        with self._writing("write reports") as connection:
-            yield SqliteTransaction(connection)
+        with self._line.transaction("write reports") as driver:
+            yield SqliteTransaction(driver)
 
     def delete_survey(self, sequence: int) -> None:
         with self._writing("delete a survey") as connection:
@@ -76,10 +80,10 @@ class SqliteStore(SqlStore):
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            return delete_envelopes(connection, sealed_rounds(connection), most)
+            return delete_envelopes(driver_of(connection), sealed_rounds(connection), most)
 
     def forget_order(self) -> bool:
-        return empty_log(self._engine)
+        return self._line.empty_log()
 
     def check_writable(self) -> None:
         with self._writing("begin to write"):

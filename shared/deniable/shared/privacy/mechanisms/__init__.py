@@ -1,7 +1,8 @@
 """Every mechanism, and the one of least predicted error where a survey names none.
 
 A mechanism is added by its own file and its line in DESIGNS, TABLES or VECTORS: from here
-`certify`, the defaults, the contract tests, the simulator and the documents' checks know it.
+`certify`, the defaults, the contract tests, the simulator and the documents' checks know it. Texts
+are reported by the designs for choices, in groups.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
 from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.shapes.grouped import GroupedDesign, grouped
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
@@ -46,6 +48,7 @@ __all__ = [
     "number_table",
     "sizes",
     "support_design",
+    "text_design",
     "vector_design",
 ]
 
@@ -60,12 +63,18 @@ DESIGNS: list[type[SupportDesign]] = [
 TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
 VECTORS: list[type[VectorDesign]] = [KClosest]
 
+GROUPED: list[type[GroupedDesign]] = [  # those that count their options themselves
+    grouped(each)
+    for each in DESIGNS
+    if each.kind == "choice" and each.supported_by is SupportDesign.supported_by
+]
+
 Kept = TypeVar("Kept", bound=Shape)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
     """Those that answer this kind of question, or all, by name."""
-    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *VECTORS]
+    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
@@ -87,6 +96,14 @@ def number_table(
 def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
     """The named design, or the one of least error."""
     return _least_error(VECTORS, epsilon, dimension, name)
+
+
+def text_design(
+    epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
+) -> GroupedDesign:
+    """The named design in so many groups, or the one whose errors are least."""
+    chosen = _least_error(GROUPED, epsilon, buckets, name)
+    return type(chosen)(epsilon, buckets, groups, final)
 
 
 def mechanism(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -17,6 +17,7 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.words import NO_WORDS, Words
 
 # Of the people who report: those who hold a label; a mean; the mean of one coordinate
 Statistic = Literal["share", "mean", "coordinate"]
@@ -26,10 +27,11 @@ Statistic = Literal["share", "mean", "coordinate"]
 class BaseQuestion(ABC):
     kind: ClassVar[str]
     statistic: ClassVar[Statistic]  # what each of its estimates is
-    unit: ClassVar[str] = ""
     in_javascript: ClassVar[bool] = True  # whether the client for JavaScript answers it
     name: str
     mechanism: Mechanism
+    _: KW_ONLY
+    words: Words = NO_WORDS
 
     @classmethod
     @abstractmethod
@@ -43,6 +45,15 @@ class BaseQuestion(ABC):
     @property
     def epsilon(self) -> Epsilon:
         return self.mechanism.epsilon
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.words.title or self.name
+
+    @property
+    def unit(self) -> str:
+        return self.words.unit
 
     # Answers
 
@@ -90,12 +101,21 @@ class BaseQuestion(ABC):
         """What its author may not have meant."""
         return None
 
+    def foretold(self, people: int) -> str:  # noqa: ARG002 # most say it by their interval
+        """What else so many people will tell, in words."""
+        return ""
+
     # Results
 
     @property
     @abstractmethod
     def labels(self) -> Sequence[str]:
-        """What the estimates are of, one for each."""
+        """What the estimates are of, one for each; none where the reports decide what is found."""
+
+    @property
+    def called(self) -> Sequence[str]:
+        """What people call the labels, one for each."""
+        return self.words.labels or self.labels
 
     @property
     def first_label(self) -> int:

@@ -19,9 +19,9 @@ from typing import assert_never
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 from deniable.simulations.frame.withheld import Withheld, digest
-from deniable.simulations.studies.survey.people import NO_VECTORS, Population
+from deniable.simulations.studies.survey.people import NO_TEXTS, NO_VECTORS, Population
 
 ASSUMED = {"bit": "10 % say yes", "number": "all in the middle", "choice": "options alike"}
 YES = 0.1
@@ -77,6 +77,8 @@ def _told(question: Question, shares: dict[str, float], means: dict[str, float])
             return _options(question, shares)
         case Vector():
             raise WrongUse(NO_VECTORS.format(question.name))
+        case Text():
+            raise WrongUse(NO_TEXTS.format(question.name))
         case _:
             assert_never(question)
 
@@ -106,6 +108,8 @@ def _place(question: Question, text: str) -> float:
     """ValueError if the text is no answer."""
     if isinstance(question, Vector):
         raise WrongUse(NO_VECTORS.format(question.name))
+    if isinstance(question, Text):
+        raise WrongUse(NO_TEXTS.format(question.name))
     placed = question.place(question.answer_of(text))
     if placed is None:
         raise ValueError

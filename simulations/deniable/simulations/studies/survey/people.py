@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 from deniable.simulations.central import BoundedMean, GeometricCounts
 from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
@@ -24,6 +24,11 @@ Counts = NDArray[np.int64]
 Population = list[list[float]]
 NO_VECTORS = (
     "{}: this study has no people for a vector; `deniable plan --kind vector` says what to expect"
+)
+NO_TEXTS = (
+    "{}: what is found of a text question has no labels beforehand, so this study has no rows for "
+    "it; deniable plan --kind text says from how many people on a text is found, and "
+    "deniable.simulations.population.text_tally draws the tally of a population"
 )
 
 
@@ -35,6 +40,8 @@ def people_of(question: Question, population: Population) -> People:
             return Holders(population, question)
         case Vector():
             raise WrongUse(NO_VECTORS.format(question.name))
+        case Text():
+            raise WrongUse(NO_TEXTS.format(question.name))
         case _:
             assert_never(question)
 

@@ -1,0 +1,50 @@
+/** A text's beginnings, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
+
+const FIRST = 4, FINAL = 6, HEAD_BYTES = 16;
+const utf8 = new TextEncoder();
+/** @param {Uint8Array<ArrayBuffer>} bytes */
+const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+
+/** @param {unknown} text */
+export const isLine = (text) =>
+  typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
+  [...text].length <= 2_000;
+
+/** How many hex digits each group hashes. @param {number} length of a text, in bytes */
+export const digitsOf = (length) => [
+  ...Array.from({ length: 2 * length - FIRST + 1 }, (_, n) => FIRST + n),
+  ...Array.from({ length: FINAL }, () => 2 * length),
+];
+
+/**
+ * The text's bucket in each group; undefined where it is none. Hashed is whatever is answered.
+ * @param {number} length @param {number} buckets @param {string} salt
+ * @returns {(answer: unknown) => Promise<number[] | undefined>}
+ */
+export function placeText(length, buckets, salt) {
+  const counts = digitsOf(length), salted = utf8.encode(`deniable text v1\0${salt}\0`);
+  const heads = Promise.all(
+    counts.map(async (_, group) =>
+      (await digest(Uint8Array.of(...salted, group))).slice(0, HEAD_BYTES)
+    ),
+  );
+  return async (answer) => {
+    const text = typeof answer === "string" ? answer.slice(0, 2 * length) : "";
+    const first = Array.from(text).slice(0, length).join("");
+    const fits = isLine(first);
+    const digits = filled(first, length);
+    const placed = await Promise.all((await heads).map(async (head, group) => {
+      const beginning = utf8.encode(digits.slice(0, counts[group] - 1));
+      const words = new DataView((await digest(Uint8Array.of(...head, ...beginning))).buffer);
+      return words.getUint16(2 * parseInt(digits[counts[group] - 1], 16), true) % buckets;
+    }));
+    return [undefined, placed][Number(fits)];
+  };
+}
+
+/** The hex digits of its whole characters in so many bytes, and zeros. @param {string} text @param {number} length */
+function filled(text, length) {
+  const whole = new TextDecoder().decode(utf8.encode(text).slice(0, length), { stream: true });
+  return Array.from(utf8.encode(whole), (byte) => byte.toString(16).padStart(2, "0")).join("")
+    .padEnd(2 * length, "0");
+}

@@ -1,0 +1,155 @@
+"""Texts that stand out, each with share, interval and p-value, from the final groups alone.
+
+The candidates come from the other groups' reports, so nothing in the final groups depends on which
+they are. At most TESTED are tested, in LOOKS looks: what is found in one is taken out of the counts
+for the next, so that frequent texts hide no others. A text is found in a look if its p-value is at
+most FALSE_DISCOVERY / (LOOKS tested). So the probability that any text is found of which there is
+no report is at most FALSE_DISCOVERY, whatever is answered, as long as no report is forged.
+
+A bucket's share is expected to be f + (1 - f) / K where a share f answers the text, since K buckets
+take all others alike; hence with r the rate of reports that support it, p and q the design's
+probabilities and g = (p - q) (1 - 1/K),
+
+    f = (r - q - (p - q) / K) / g            unbiased over the hash
+
+The interval is Clopper-Pearson's for the final groups together. Where R of m texts are found, its
+confidence is 1 - (1 - 0.95) R / m: so of the intervals that are shown, after this selection, at
+most 5 % are expected to miss [1].
+
+[1] Benjamini, Yekutieli 2005, "False discovery rate-adjusted multiple confidence intervals for
+    selected parameters", Journal of the American Statistical Association 100(469).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.estimation.clopper_pearson import limits
+from deniable.server.estimation.estimate import Estimate
+from deniable.server.estimation.texts.random_buckets import p_values
+from deniable.server.estimation.texts.search import Digits, candidates, final_buckets
+from deniable.shared.privacy.shapes.grouped import GroupedDesign
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.kinds import Text
+from deniable.shared.survey.kinds.beginnings import FINAL
+
+METHOD = "Clopper-Pearson through the randomization, wider for the choice of what stands out"
+FALSE_DISCOVERY = 0.01
+TESTED, LOOKS = 1_000, 3
+SWEEPS = 3  # by then texts that share a bucket are told apart to far below the noise
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One row for each group."""
+
+    supports: Cells
+    reports: Cells  # of each group
+    empty: float  # the rate at which a bucket is supported that has its part of others only
+    gain: float  # what of a share is seen in that rate
+
+    @property
+    def shares(self) -> Array:
+        rates = self.supports / np.maximum(self.reports, 1)[:, None]
+        return (rates - self.empty) / self.gain
+
+    @property
+    def errors(self) -> Array:
+        """The standard deviation of such a share of a bucket that holds none."""
+        spread = self.empty * (1 - self.empty) / np.maximum(self.reports, 1)
+        return np.asarray(np.sqrt(spread)[:, None] / self.gain)
+
+
+def found(question: Text, cells: Cells, reports: int, confidence: float) -> tuple[Estimate, ...]:
+    """The most frequent first."""
+    return _found(question, cells.tobytes(), reports, confidence)
+
+
+@lru_cache(maxsize=64)  # pages and results ask again and again for rounds that are over
+def _found(question: Text, counted: bytes, reports: int, confidence: float) -> tuple[Estimate, ...]:
+    counts = counts_of(question.mechanism, np.frombuffer(counted, np.int64))
+    scores = counts.shares / counts.errors
+    digits = _shown(candidates(scores[:-FINAL], question.beginnings, TESTED))
+    final = Counts(counts.supports[-FINAL:], counts.reports[-FINAL:], counts.empty, counts.gain)
+    buckets = final_buckets(question.beginnings, digits)
+    shares, p = _standing_out(final, buckets)
+    chosen = np.flatnonzero(~np.isnan(shares))
+    sure = 1 - (1 - confidence) * len(chosen) / max(1, len(digits))
+    estimates = [
+        _estimate(final, _text(digits[n]), shares[n], buckets[:, n], sure, reports, p[n])
+        for n in chosen
+    ]
+    return tuple(sorted(estimates, key=lambda each: -each.estimate))
+
+
+def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
+    design, groups = mechanism.each, mechanism.groups
+    supports = cells[: groups * design.cells].reshape(groups, design.cells)
+    gain = (design.keep - design.lie) / ONE
+    empty = design.lie / ONE + gain / design.options
+    return Counts(supports, cells[-groups:], empty, gain * (1 - 1 / design.options))
+
+
+def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
+    """Each candidate's share, not-a-number where it does not stand out; and its p-value, times all
+    that were made."""
+    rows, left = np.arange(FINAL)[:, None], final.shares
+    weights = final.reports / max(1, final.reports.sum())
+    tested = buckets.shape[1]
+    shares, p = np.full(tested, np.nan), np.ones(tested)
+    for _ in range(LOOKS if tested else 0):
+        corrected = np.minimum(1.0, LOOKS * tested * p_values(left / final.errors, buckets))
+        news = np.isnan(shares) & (corrected <= FALSE_DISCOVERY)
+        if not news.any():
+            break
+        p[news], shares[news] = corrected[news], 0.0
+        for _ in range(SWEEPS):
+            for n in np.flatnonzero(~np.isnan(shares)):
+                more = weights @ left[rows[:, 0], buckets[:, n]]
+                shares[n] += more
+                left[rows[:, 0], buckets[:, n]] -= more
+    return shares, p
+
+
+def _estimate(
+    final: Counts,
+    text: str,
+    share: float,
+    buckets: Cells,
+    confidence: float,
+    reports: int,
+    p: float,
+) -> Estimate:
+    count, of = int(final.supports[np.arange(FINAL), buckets].sum()), int(final.reports.sum())
+    (low,), (high,) = limits(np.array([count]), of, confidence)
+    others = (count / of - final.empty) / final.gain - share  # of texts found in the same buckets
+    rate = final.empty + final.gain * min(max(share, 0.0), 1.0)
+    return Estimate(
+        label=text,
+        estimate=float(share),
+        low=float((low - final.empty) / final.gain - others),
+        high=float((high - final.empty) / final.gain - others),
+        standard_error=float(np.sqrt(rate * (1 - rate) / of) / final.gain),
+        reports=reports,
+        confidence=confidence,
+        consistent=float(min(max(share, 0.0), 1.0)),
+        method=METHOD,
+        note=f"p-value {max(p, 1e-99):.1g}",
+    )
+
+
+def _shown(digits: Digits) -> Digits:
+    """Those that a person can read on a line: others are not what a device sends."""
+    return np.compress([_text(row).isprintable() for row in digits], digits, axis=0)
+
+
+def _text(digits: npt.NDArray[np.uint8]) -> str:
+    packed = (digits[::2] << 4 | digits[1::2]).tobytes()
+    return packed.rstrip(b"\0").decode()

@@ -1,0 +1,111 @@
+"""A question that is answered with a word or a line of text; what many answer is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import sizes, text_design
+from deniable.shared.privacy.shapes.grouped import GroupedDesign, Options
+from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
+from deniable.shared.survey.reader import Reader
+
+LEAST_LENGTH, MOST_LENGTH = 4, 32  # bytes of UTF-8
+LEAST_BUCKETS, MOST_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
+
+
+@dataclass(frozen=True)
+class Text(BaseQuestion):
+    kind, statistic = "text", "share"
+    labels = ()  # nobody knows them beforehand
+    axis = (0.0, 0.1)
+    mechanism: GroupedDesign
+    length: int
+    salt: str
+
+    @classmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        mechanism = mechanism_name(reader, "text")
+        reader.take("length", int, "say how many bytes of a text count, like length = 16")
+        length = reader.count("length", 0, LEAST_LENGTH, MOST_LENGTH)
+        buckets = _buckets(reader, mechanism)
+        salt = reader.text("salt", "write any text") if "salt" in reader else name
+        groups = Beginnings(salt, length, buckets).groups
+        design = text_design(epsilon, buckets, groups, FINAL, mechanism)
+        return cls(name, design, length, salt)
+
+    def fields(self) -> dict[str, Any]:
+        return {"length": self.length, "buckets": self.mechanism.size, "salt": self.salt}
+
+    @cached_property
+    def beginnings(self) -> Beginnings:
+        return Beginnings(self.salt, self.length, self.mechanism.size)
+
+    @property
+    def asked(self) -> str:
+        return f"a text, of which the first {self.length} bytes count"
+
+    @property
+    def example(self) -> str:
+        return "example"[: self.length]
+
+    @property
+    def remark(self) -> str | None:
+        return (
+            "a text that very many people answer is shown as they wrote it, and a rare one is not "
+            "found; do not ask for what names a person"
+        )
+
+    def place(self, answer: object) -> Options | None:
+        """The buckets of the text's whole characters in its first bytes. What cannot be shown on a
+        line, and what is blank, is no text."""
+        text = ("", answer)[issubclass(type(answer), str)]
+        spaced, filled = ((text[: self.length] + fill)[: self.length] for fill in self._fills)  # type: ignore[index]  # a text
+        fits = spaced.isprintable() & ~spaced.isspace()
+        cut = filled.encode("utf-8", "replace")[: self.length].decode("utf-8", "ignore")
+        buckets = self.beginnings.of(cut.encode().ljust(self.length, b"\0"))
+        return (None, buckets)[fits]
+
+    @cached_property
+    def _fills(self) -> tuple[str, str]:
+        return " " * self.length, "\0" * self.length
+
+    def answer_of(self, text: str) -> str:
+        return text
+
+    def describe(self, symbol: int) -> str:
+        group, own = self.mechanism.encoding.split(symbol)
+        named = sum(1 for _ in self.mechanism.each.cells_of(own))
+        size = self.mechanism.size
+        return (
+            f"{self._part(group)} is in {named:,} of {size:,} buckets, into which all texts are put"
+        )
+
+    def _part(self, group: int) -> str:
+        digits = self.beginnings.digits[group]
+        if digits == 2 * self.length:
+            return "the text"
+        half = " and a half" if digits % 2 else ""
+        return f"its beginning of {digits // 2}{half} bytes"
+
+    def foretold(self, people: int) -> str:
+        floor = self.mechanism.floor(people)
+        if floor >= 1:
+            return f"{people:,} people are too few to find any text"
+        return f"of {people:,} people, texts that {floor * people:,.0f} or more answer are found"
+
+
+def _buckets(reader: Reader, mechanism: str | None) -> int:
+    buckets = reader.count("buckets", BUCKETS, LEAST_BUCKETS, MOST_BUCKETS)
+    least, most = sizes("text", mechanism)
+    if buckets & (buckets - 1) or not least <= buckets <= most:
+        raise InvalidSurvey(
+            f"{reader.path}.buckets",
+            f"are a power of two, and {least} to {most:,} of {mechanism or 'all mechanisms'}; "
+            f"got {buckets}",
+        )
+    return buckets

@@ -1,0 +1,205 @@
+"""Twenty minutes at half load among 1,000 surveys with 10,000 rounds: memory, handles and times do
+not grow; and what is still accepted at twice the load that has room.
+
+    python -m tests.bench.soak [SECONDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from deniable.server.store import PublishedSurvey, SqliteStore
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import CONTENT_TYPE
+from deniable.shared.survey.periods import PERIODS
+from tests.bench.answer import percentile
+from tests.bench.load import Make, ask, post
+from tests.bench.measure import Measurement, compare
+from tests.server.surveys import envelope, published, survey
+from tests.server.test_overload import altered
+from tests.server.world import Server, serving
+
+SECONDS = 1_200.0
+SURVEYS, ROUNDS = 1_000, 10
+CONNECTIONS = 32
+PROBE = 3_200  # requests by which the whole load is found
+ROOM = 16  # requests that may wait, where the load is too much
+Sample = tuple[float, float, int]  # seconds, MB, handles
+
+
+def measurements(seconds: float = SECONDS) -> Iterator[Measurement]:
+    yield at_twice_the_load()
+    with TemporaryDirectory() as name:
+        data, asked = Path(name), crowded(Path(name))
+        with serving(data) as server:
+            make = uploads(asked)
+            began = time.perf_counter()
+            ask(server.port, CONNECTIONS, PROBE // CONNECTIONS, make)
+            rate = PROBE / (time.perf_counter() - began) / 2
+            times, samples = asyncio.run(soak(server, rate, seconds, make))
+    settled = samples[len(samples) // 4 :]
+    minutes = f"{seconds / 60:g} minutes of {rate:.0f} requests/s, {SURVEYS:,} surveys"
+    yield Measurement(
+        "memory that grows after the first quarter",
+        ours=growth(settled, seconds),
+        baseline=None,
+        unit="MB",
+        limit=8,
+        note=f"{minutes}; at the most {max(each[1] for each in samples):.0f} MB",
+    )
+    handles = [each[2] for each in settled]
+    yield Measurement("handles that more are open", max(handles) - handles[0], None, "", 8)
+    quarter = len(times) // 4
+    yield Measurement(
+        "p99 of the last quarter, beside the second",
+        ours=percentile(times[-quarter:], 99),
+        baseline=percentile(times[quarter : 2 * quarter], 99),
+        unit="ms",
+        limit=3,
+        note=minutes,
+    )
+
+
+def crowded(data: Path) -> PublishedSurvey:
+    """The survey that is answered; the others have their rounds."""
+    today = datetime.now(UTC).date()
+    first = PERIODS["day"].round_of(today) - ROUNDS
+    with SqliteStore.create(data) as store:
+        catalogue = Catalogue(store)
+        asked = [
+            published(
+                store,
+                survey(
+                    name=f"survey-{number}",
+                    round="day",
+                    opens=today - timedelta(days=ROUNDS),
+                    closes=today + timedelta(days=ROUNDS),
+                ),
+                catalogue,
+            )
+            for number in range(SURVEYS)
+        ]
+        for each in asked:
+            with store.transaction() as transaction:
+                for day in range(ROUNDS):
+                    transaction.add(each.sequence, first + day, 2, np.ones(2, np.int64))
+    return asked[-1]
+
+
+def uploads(asked: PublishedSurvey) -> Make:
+    numbers, today = count(int.from_bytes(os.urandom(8))), PERIODS["day"]
+
+    def make() -> bytes:
+        now = today.round_of(datetime.now(UTC).date())
+        sent = envelope(asked, next(numbers), round_number=now)
+        return post("/v1/envelopes", sent.pack(), f"Content-Type: {CONTENT_TYPE}")
+
+    return make
+
+
+async def soak(
+    server: Server, rate: float, seconds: float, make: Make
+) -> tuple[list[float], list[Sample]]:
+    """Milliseconds of each request, and what the worker took meanwhile."""
+    end, times, samples = time.monotonic() + seconds, list[float](), list[Sample]()
+
+    async def connection() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        due = time.monotonic()
+        while time.monotonic() < end:
+            due += CONNECTIONS / rate
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            began = time.perf_counter()
+            writer.write(make())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), head
+            await reader.readuntil(b"}")
+            times.append(1e3 * (time.perf_counter() - began))
+        writer.close()
+
+    async def watch() -> None:
+        (worker,) = server.workers()
+        while time.monotonic() < end:
+            samples.append(sample(worker, time.monotonic()))
+            await asyncio.sleep(seconds / 200)
+
+    await asyncio.gather(watch(), *(connection() for _ in range(CONNECTIONS)))
+    return times, samples
+
+
+def sample(worker: int, now: float) -> Sample:
+    status = Path(f"/proc/{worker}/status").read_text()
+    memory = int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return now, memory, len(list(Path(f"/proc/{worker}/fd").iterdir()))
+
+
+def growth(samples: list[Sample], seconds: float) -> float:
+    """MB in all that time, by a line through the samples."""
+    slope, _ = np.polyfit([each[0] for each in samples], [each[1] for each in samples], 1)
+    return float(slope) * seconds * 3 / 4
+
+
+def at_twice_the_load() -> Measurement:
+    """Whoever is refused asks again at once, which is more than twice."""
+    limit = f"import deniable.server.process.front as front\nfront.MOST_HERE = {ROOM}"
+    with TemporaryDirectory() as name:
+        asked = crowd_of_one(Path(name))
+        with serving(Path(name), command=altered(limit)) as server:
+            make = uploads(asked)
+            return compare(
+                "accepted at twice the load that there is room for",
+                partial(accepted, server.port, 2 * ROOM, 1_600, make),
+                partial(accepted, server.port, ROOM, 1_600, make),
+                unit="µs",
+                per=1e6 / 1_600,
+                limit=1.4,
+                note="an accepted request; beside the load that there is room for",
+            )
+
+
+def crowd_of_one(data: Path) -> PublishedSurvey:
+    today = datetime.now(UTC).date()
+    with SqliteStore.create(data) as store:
+        return published(
+            store, survey(round="day", opens=today, closes=today + timedelta(days=ROUNDS))
+        )
+
+
+def accepted(port: int, connections: int, requests: int, make: Make) -> None:
+    """Until so many are."""
+    asyncio.run(_accepted(port, connections, requests, make))
+
+
+async def _accepted(port: int, connections: int, requests: int, make: Make) -> None:
+    left = requests
+
+    async def connection() -> None:
+        nonlocal left
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while left > 0:
+            writer.write(make())
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readuntil(b"}")
+            left -= head.startswith(b"HTTP/1.1 200")
+            refused = head.startswith(b"HTTP/1.1 503") and b"retry-after" in head.lower()
+            assert refused or head.startswith(b"HTTP/1.1 200"), head
+            await asyncio.sleep(0.01 if refused else 0)
+        writer.close()
+
+    await asyncio.gather(*(connection() for _ in range(connections)))
+
+
+if __name__ == "__main__":
+    for measurement in measurements(*map(float, sys.argv[1:])):
+        print(measurement.line(), flush=True)

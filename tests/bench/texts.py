@@ -1,0 +1,70 @@
+"""Open questions at full size: what is found, what is not there, and how long results take.
+
+A million people at ε 2 answer texts of eight characters, 2^48 of them, by Zipf's distribution: the
+second most frequent is held by half as many as the first, and so on. All is of the same seeds in
+every run. The tests in tests/server/estimation/test_texts_long.py hold what is found to its limits;
+here is how long the results take, at this length and at the longest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from deniable.server.estimation.texts.found import found
+from deniable.shared.survey.document import parse_toml
+from deniable.shared.survey.kinds.text import MOST_LENGTH
+from deniable.shared.survey.questions import Text
+from deniable.simulations.population import text_tally
+from tests.bench.measure import Measurement
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
+
+PEOPLE = 1_000_000
+LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
+LENGTH = 8  # letters, of 64 kinds: 2^48 texts
+RANKED = 20_000  # whose people are drawn one text at a time; others share theirs with hardly anyone
+MOST_SECONDS = 10.0
+MOST_SECONDS_OF_LONGEST = 30.0
+
+
+def asking(salt: str, length: int = LENGTH, epsilon: str = "2") -> Text:
+    asked = in_toml("word", "text", epsilon, length=length, salt=salt)
+    (question,) = parse_toml(survey_text(asked)).questions
+    assert isinstance(question, Text)
+    return question
+
+
+def zipf(generator: np.random.Generator, exponent: float = 1.0) -> tuple[dict[str, int], int]:
+    """People by their text, of the RANKED most frequent; and how many hold another."""
+    weights = np.arange(1, RANKED + 1) ** -exponent
+    rest = tail(exponent)
+    held = generator.multinomial(PEOPLE, np.append(weights, rest) / (weights.sum() + rest))
+    written = spelled(generator.choice(2**48, RANKED, replace=False, shuffle=False))
+    return {text: int(n) for text, n in zip(written, held[:-1], strict=True) if n}, int(held[-1])
+
+
+def tail(exponent: float) -> float:
+    """The weights of all further texts together, as an integral."""
+    if exponent == 1:
+        return float(np.log(2**48 / (RANKED + 0.5)))
+    power = 1 - exponent
+    return float((2 ** (48 * power) - (RANKED + 0.5) ** power) / power)
+
+
+def spelled(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
+    digits = numbers[:, None] >> 6 * np.arange(LENGTH) & 63
+    return ["".join(row) for row in LETTERS[digits]]
+
+
+def measurements() -> Iterator[Measurement]:
+    for length, limit in ((LENGTH, MOST_SECONDS), (MOST_LENGTH, MOST_SECONDS_OF_LONGEST)):
+        generator, question = np.random.default_rng(20261119), asking("time", length)
+        people, others = zipf(generator)
+        cells = text_tally(question, people, others, generator)
+        begin = time.perf_counter()
+        rows = found(question, cells, PEOPLE, 0.95)
+        name = f"results of texts of {length} bytes, 1,000,000 people, {len(rows)} found"
+        yield Measurement(name, time.perf_counter() - begin, None, "s", limit)

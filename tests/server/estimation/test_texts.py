@@ -1,0 +1,198 @@
+"""Texts are found without a list of them: all above the floor, and none that nobody has written."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deniable.server.estimation import Estimate, estimates
+from deniable.server.estimation.possible import FALSE_ALARM, fit
+from deniable.server.estimation.texts import FALSE_DISCOVERY, random_buckets, search
+from deniable.server.estimation.texts.digits import FIRST as FIRST_STATE
+from deniable.server.estimation.texts.digits import NEVER, following, whole
+from deniable.server.estimation.texts.found import counts_of
+from deniable.shared.survey.document import parse_toml
+from deniable.shared.survey.kinds.beginnings import FINAL
+from deniable.shared.survey.questions import Text
+from deniable.simulations.population import text_tally
+from tests.plausible import assert_plausible
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
+
+Cells = npt.NDArray[np.int64]
+PEOPLE = 100_000
+WORDS = {"oslo": 2_000, "rome": 1_800, "mün": 1_500, "東": 1_300, "a": 1_200}
+
+
+@cache
+def asking(epsilon: str = "4", length: int = 4, salt: str = "town") -> Text:
+    asked = in_toml("town", "text", epsilon, length=length, salt=salt)
+    (question,) = parse_toml(survey_text(asked)).questions
+    assert isinstance(question, Text)
+    return question
+
+
+def tally(question: Text, people: dict[str, int], seed: int = 20261119) -> Cells:
+    alone = PEOPLE - sum(people.values())
+    return text_tally(question, people, alone, np.random.default_rng(seed))
+
+
+@cache
+def found() -> tuple[Estimate, ...]:
+    return estimates(asking(), tally(asking(), WORDS), PEOPLE)
+
+
+def test_every_text_above_the_floor_is_found_and_no_other() -> None:
+    """Of every length, and in several scripts; most of the people share theirs with nobody."""
+    floor = asking().mechanism.floor(PEOPLE) * PEOPLE
+    assert 0.95 * min(WORDS.values()) < floor < min(WORDS.values())
+    assert {each.label for each in found()} == set(WORDS)
+
+
+def test_shares_are_estimated_with_intervals_that_hold_them() -> None:
+    for each in found():
+        share = WORDS[each.label] / PEOPLE
+        assert each.low < share < each.high
+        assert abs(each.estimate - share) < 5 * each.standard_error
+        assert each.high - each.low < 0.02
+        assert each.reports == PEOPLE
+
+
+def test_the_most_frequent_come_first_and_each_says_its_p_value() -> None:
+    shares = [each.estimate for each in found()]
+    assert shares == sorted(shares, reverse=True)
+    for each in found():
+        assert each.note is not None
+        assert float(each.note.removeprefix("p-value ")) <= FALSE_DISCOVERY
+
+
+@pytest.mark.parametrize("others", [0, PEOPLE])
+def test_where_nobody_shares_a_text_none_is_found(others: int) -> None:
+    people = {} if others else {f"{n:04d}": PEOPLE // 1_000 for n in range(1_000)}
+    assert estimates(asking(), tally(asking(), people, 2), PEOPLE) == ()
+
+
+def test_the_test_above_can_fail() -> None:
+    """Without a test of what stands out, any candidate would be shown."""
+    question, cells = asking(), tally(asking(), {}, 2)
+    scores = counts_of(question.mechanism, cells)
+    digits = search.candidates((scores.shares / scores.errors)[:-FINAL], question.beginnings, 1_000)
+    assert len(digits) == 1_000
+
+
+def test_a_tally_of_nothing_finds_nothing() -> None:
+    question = asking()
+    nothing = np.zeros(question.mechanism.cells, np.int64)
+    assert estimates(question, nothing, 0) == ()
+
+
+# p-values
+
+
+def random_scores(crowded: int) -> npt.NDArray[np.float64]:
+    """Noise in every bucket, and a few buckets that hold much."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(FINAL, 4_096))
+    scores[:, :crowded] += 11.0
+    return scores
+
+
+@pytest.mark.parametrize("crowded", [0, 3, 40])
+def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_more(crowded: int) -> None:
+    """By drawing buckets as the hash would. False alarm at most 1e-9 for each level."""
+    scores, rng, drawn = random_scores(crowded), np.random.default_rng(4), 200_000
+    p = random_buckets.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
+    for level in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
+        below = int((p <= level).sum())
+        if below > level * drawn:
+            assert_plausible(below, drawn, level)
+
+
+def test_p_values_are_not_far_above_uniform() -> None:
+    scores, rng = random_scores(3), np.random.default_rng(4)
+    p = random_buckets.p_values(scores, rng.integers(0, 4_096, (FINAL, 200_000)))
+    assert (p <= 1e-2).mean() > 0.8e-2
+
+
+def test_the_test_of_p_values_can_fail() -> None:
+    """Where a score is compared with noise alone, crowded buckets give too many small p-values."""
+    scores, rng, drawn = random_scores(40), np.random.default_rng(4), 200_000
+    buckets = rng.integers(0, 4_096, (FINAL, drawn))
+    without = random_buckets.p_values(random_scores(0), buckets)
+    capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), search.MOST).sum(axis=0)
+    normal = np.sqrt(FINAL) * 3.72  # one in ten thousand
+    with pytest.raises(AssertionError, match="probability below"):
+        assert_plausible(int((capped > normal).sum()), drawn, 1e-4)
+    assert len(without) == drawn
+
+
+# Which digits follow
+
+
+def test_every_text_can_be_spelled_digit_by_digit() -> None:
+    draw = random.Random(5)
+    for _ in range(3_000):
+        text = "".join(
+            chr(
+                draw.choice(
+                    (
+                        draw.randrange(32, 127),
+                        draw.randrange(0xA1, 0x3000),
+                        draw.randrange(0x10000, 0x20000),
+                    )
+                )
+            )
+            for _ in range(3)
+        )
+        state = spelled(text.encode() + b"\0\0")
+        assert bool(whole(np.array([state]))[0])
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"\0",
+        b"\x1b",
+        b"\x7f",
+        b"a\nb",
+        b"\x80",
+        b"\xc0\x80",
+        b"\xed\xa0",
+        b"\xf5",
+        b"a\0b",
+        b"\xe0\x80",
+        b"\xf0\x80",
+        b"\xf4\x90",
+        b"\xc3a",
+    ],
+)
+def test_what_is_no_text_cannot(beginning: bytes) -> None:
+    assert spelled(beginning) == NEVER
+
+
+def test_a_character_that_is_cut_is_not_whole() -> None:
+    assert not whole(np.array([spelled("ü".encode()[:1])]))[0]
+
+
+def spelled(text: bytes) -> int:
+    state = FIRST_STATE
+    for digit in text.hex():
+        state = int(following()[state, int(digit, 16)]) if state != NEVER else NEVER
+    return state
+
+
+# Forged reports
+
+
+def test_reports_that_no_honest_crowd_sends_are_noticed_in_their_group() -> None:
+    """Honest counts are not flagged; a bucket named by all reports of a group is."""
+    mechanism, cells = asking().mechanism, tally(asking(), WORDS)
+    assert fit(mechanism, cells, PEOPLE).p_value > FALSE_ALARM
+    assert fit(mechanism, cells, PEOPLE).forged == 0
+    forged = cells.copy()
+    forged[5] = forged[-mechanism.groups]  # of the first group
+    assert fit(mechanism, forged, PEOPLE).forged > 0

@@ -1,0 +1,128 @@
+"""A disk as a power cut leaves it: what was synced is there; of the rest anything may be.
+
+Each operation after a file's last sync is kept, or dropped, or torn at sectors of 512 bytes or at
+pages, whatever came before or after it: so a later one may be there without an earlier one. What a
+folder says of its files (that one was made, or removed) is as uncertain until the folder is synced.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+HEAD = struct.Struct("<cIQI")
+FOLDER = ""  # the name under which the folder itself is synced
+SECTOR, PAGE = 512, 4_096
+Loss = Literal["all", "none", "operations", "sectors", "pages", "the-last"]
+LOSSES: tuple[Loss, ...] = ("all", "none", "operations", "sectors", "pages", "the-last")
+
+
+class Operation(NamedTuple):
+    kind: str  # as recorder.c has them
+    name: str
+    offset: int
+    data: bytes
+
+
+def recorded(log: Path) -> Iterator[Operation]:
+    content, start = log.read_bytes(), 0
+    while start < len(content):
+        kind, letters, offset, length = HEAD.unpack_from(content, start)
+        start += HEAD.size
+        name = content[start : start + letters].decode()
+        start += letters + length
+        yield Operation(kind.decode(), name, offset, content[start - length : start])
+
+
+@dataclass
+class File:
+    synced: bytearray = field(default_factory=bytearray)
+    since: list[Operation] = field(default_factory=list)
+
+    def sync(self) -> None:
+        for each in self.since:
+            apply(self.synced, each)
+        self.since.clear()
+
+    def after(self, loss: Loss, chance: random.Random) -> bytes:
+        """Its content, if the power is cut now."""
+        content = bytearray(self.synced)
+        for number, each in enumerate(self.since):
+            for part in kept(each, loss, chance, last=number == len(self.since) - 1):
+                apply(content, part)
+        return bytes(content)
+
+
+class Disk:
+    """Of one folder, of files that are whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = {each.name: File(bytearray(each.read_bytes())) for each in folder.iterdir()}
+        self.synced = dict(self.files)  # which files there are, as the folder was synced
+
+    def do(self, operation: Operation) -> None:
+        if operation.name == FOLDER:
+            self.synced = dict(self.files)
+        elif operation.kind == "O":
+            self.files.setdefault(operation.name, File())
+        elif operation.kind == "U":
+            del self.files[operation.name]
+        elif operation.kind == "S":
+            self.files[operation.name].sync()
+        else:
+            self.files[operation.name].since.append(operation)
+
+    def cut(self, target: Path, loss: Loss, chance: random.Random) -> None:
+        """Write to a new folder what is there after a power cut."""
+        target.mkdir()
+        there = {"all": self.synced, "none": self.files}.get(loss)
+        if there is None:
+            there = {
+                name: file
+                for name in sorted(self.synced.keys() | self.files.keys())
+                if (file := chance.choice((self.synced, self.files)).get(name)) is not None
+            }
+        for name, file in there.items():
+            (target / name).write_bytes(file.after(loss, chance))
+
+
+def apply(content: bytearray, operation: Operation) -> None:
+    start = operation.offset
+    if len(content) < start:
+        content.extend(bytes(start - len(content)))
+    if operation.kind == "T":
+        del content[start:]
+    else:
+        content[start : start + len(operation.data)] = operation.data
+
+
+def kept(
+    operation: Operation, loss: Loss, chance: random.Random, *, last: bool
+) -> Iterator[Operation]:
+    """What of it is on the disk."""
+    if loss == "all":
+        return
+    if loss == "none" or (loss == "the-last" and not last):
+        yield operation
+    elif loss == "operations" or operation.kind == "T":
+        if chance.random() < 0.5:
+            yield operation
+    else:
+        size = PAGE if loss == "pages" else SECTOR
+        for part in torn(operation, size):
+            if chance.random() < 0.5:
+                yield part
+
+
+def torn(operation: Operation, size: int) -> Iterator[Operation]:
+    """At the places on the disk where units of this size meet."""
+    start, end = operation.offset, operation.offset + len(operation.data)
+    while start < end:
+        stop = min(end, start // size * size + size)
+        data = operation.data[start - operation.offset : stop - operation.offset]
+        yield operation._replace(offset=start, data=data)
+        start = stop

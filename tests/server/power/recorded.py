@@ -1,0 +1,81 @@
+"""What is recorded: the real store and writer take envelopes from several clients at once.
+
+python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF]    SQLite's synchronous
+
+What was acknowledged is written to a file of the folder, which the recording keeps in its order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from deniable.server.intake.writer import Unavailable, Writer
+from deniable.server.store import PublishedSurvey, SqliteStore, Upload
+from deniable.server.store.sqlite import database
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from tests.server.surveys import DECEMBER
+from tests.server.world import NOON
+
+ACKNOWLEDGED = "acknowledged"
+CLIENTS = 4
+COUNTED = 1, "accepted"
+
+
+def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
+    database.PRAGMAS = tuple(each.replace("FULL", syncs) for each in database.PRAGMAS)
+    with SqliteStore.open(data) as store:
+        catalogue = Catalogue(store)
+        writer = Writer(store, catalogue, Clock(now=lambda: NOON))
+        writer.start()
+        log = os.open(data / ACKNOWLEDGED, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        clients = [
+            threading.Thread(target=send, args=(writer, catalogue.surveys()[0], log, each, number))
+            for number, each in enumerate([envelopes // CLIENTS] * CLIENTS)
+        ]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        os._exit(0)  # the power is cut: nothing is closed
+
+
+def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed: int) -> None:
+    """Alone, or several at once; some larger than a bucket, some a second time."""
+    chance = random.Random(seed)
+    while envelopes > 0:
+        group = [upload(asked, chance) for _ in range(min(envelopes, chance.choice((1, 1, 9))))]
+        until_taken(writer, group)
+        os.write(log, b"".join(each.id for each in group))
+        writer.count({COUNTED: len(group)})
+        if chance.random() < 0.1:
+            until_taken(writer, group)
+        envelopes -= len(group)
+
+
+def until_taken(writer: Writer, group: list[Upload]) -> None:
+    """As a client does."""
+    while True:
+        with suppress(Unavailable):
+            writer.write(group)
+            return
+
+
+def upload(asked: PublishedSurvey, chance: random.Random) -> Upload:
+    """How many reports it holds is said by its id."""
+    identifier = chance.randbytes(16)
+    count = reports_of(identifier)
+    return Upload(asked, DECEMBER, identifier, count, bytes(count))
+
+
+def reports_of(identifier: bytes) -> int:
+    return 1_500 if identifier[0] < 8 else 1
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

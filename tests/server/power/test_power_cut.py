@@ -1,0 +1,189 @@
+"""The power is cut at any moment: what was acknowledged is there, and is counted once.
+
+The real store and writer run with a recorder beneath them; from what it wrote down, the folder is
+made as a cut may leave it, opened by the real store, and held against what had been acknowledged.
+SIGKILL proves nothing of the kind: the kernel still writes what a dead process has written.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deniable.server.intake.recount import compare
+from deniable.server.store import Inspection, SqliteStore, Upload
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import StoreUnusable
+from tests.server.power.disk import LOSSES, Disk, Loss, Operation, recorded
+from tests.server.power.recorded import ACKNOWLEDGED, CLIENTS, reports_of
+from tests.server.surveys import DECEMBER, published, survey
+from tests.server.world import NOON
+
+RECORDER, FULL = (Path(__file__).with_name(f"{name}.c") for name in ("recorder", "full"))
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite makes it anew
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="the recorder is compiled, and there is no cc"
+)
+
+
+def compiled(source: Path, folder: Path) -> Path:
+    shared_object = folder / f"{source.stem}.so"
+    command = f"cc -shared -fPIC -O1 -o {shared_object} {source} -ldl".split()
+    subprocess.run(command, check=True)
+    return shared_object
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(RECORDER, tmp_path_factory.mktemp("recorder"))
+
+
+def run_beneath(shared_object: Path, data: Path, envelopes: int, syncs: str, **more: str) -> None:
+    """The store and the writer, with something loaded before them."""
+    subprocess.run(
+        [sys.executable, "-m", "tests.server.power.recorded", data, str(envelopes), syncs],
+        env={**os.environ, "LD_PRELOAD": str(shared_object), **more},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+
+
+class Run:
+    """A recorded one, in a folder that has a survey."""
+
+    def __init__(self, folder: Path, recorder: Path, envelopes: int, syncs: str = "FULL") -> None:
+        data, log = folder / "data", folder / "log"
+        with SqliteStore.create(data) as store:
+            published(store, survey())
+        self.start = Path(shutil.copytree(data, folder / "start"))
+        names = {"RECORD_FOLDER": str(data), "RECORD_LOG": str(log)}
+        run_beneath(recorder, data, envelopes, syncs, **names)
+        self.operations = [each for each in recorded(log) if each.name != SHARED]
+        self.folder = folder
+
+    def faults(self, cuts: int, losses: tuple[Loss, ...] = LOSSES) -> list[str]:
+        """What is wrong after so many cuts: half at moments that are spread over the run, half
+        just after something was acknowledged, when there is most to lose."""
+        chance, places = random.Random(20261118), range(len(self.operations))
+        worst = [each + 1 for each in places if self.operations[each].name == ACKNOWLEDGED]
+        moments = sorted(chance.choices(places, k=cuts // 2) + chance.choices(worst, k=cuts // 2))
+        disk, acknowledged, done, faults = Disk(self.start), bytearray(), 0, list[str]()
+        for number, moment in enumerate(moments):
+            for each in self.operations[done:moment]:
+                if each.name == ACKNOWLEDGED:
+                    acknowledged += each.data
+                else:
+                    disk.do(each)
+            done = moment
+            target, loss = self.folder / "cut", losses[number % len(losses)]
+            disk.cut(target, loss, chance)
+            try:
+                found = fault(target, ids(acknowledged))
+            except StoreUnusable as error:
+                found = str(error)
+            faults += [f"cut at {moment}, lost: {loss}: {found}"] if found else []
+            shutil.rmtree(target)
+        return faults
+
+
+def ids(content: bytes | bytearray) -> set[bytes]:
+    return {bytes(content[start : start + 16]) for start in range(0, len(content), 16)}
+
+
+def fault(data: Path, acknowledged: set[bytes]) -> str | None:
+    """What is wrong with a folder in which these must be, each once."""
+    with SqliteStore.open(data) as store, Inspection.of(data) as inspection:
+        if (damage := inspection.damage()) is not None:
+            return damage
+        catalogue = Catalogue(store)
+        (asked,) = catalogue.surveys()
+        found = [each.id for each in inspection.journal(asked.sequence, DECEMBER)]
+        if lost := acknowledged - set(found):
+            return f"{len(lost)} of {len(acknowledged)} acknowledged envelopes are lost"
+        verdicts = {each.verdict for each in compare(inspection, {asked.sequence: asked}, NOON)}
+        if verdicts - {"equal"}:
+            return f"the tally and the envelopes: {verdicts}"
+        reports = sum(tally.reports for tally in store.tallies(asked.sequence))
+        if len(found) != len(set(found)) or reports != sum(map(reports_of, found)):
+            return "something is counted twice"
+    return None
+
+
+def come_again(data: Path, acknowledged: set[bytes]) -> int:
+    """How many of these a store takes for new."""
+    with SqliteStore.open(data) as store, store.transaction() as transaction:
+        (asked,) = Catalogue(store).surveys()
+        sizes = [(each, reports_of(each)) for each in acknowledged]
+        uploads = [Upload(asked, DECEMBER, each, size, bytes(size)) for each, size in sizes]
+        return len(transaction.insert(uploads))
+
+
+def acknowledgements(operations: list[Operation]) -> int:
+    return sum(each.name == ACKNOWLEDGED for each in operations)
+
+
+def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, recorder: Path) -> None:
+    run = Run(tmp_path, recorder, 200)
+    assert acknowledgements(run.operations) > 30
+    assert run.faults(60) == []
+
+
+@pytest.mark.long
+def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> None:
+    run = Run(tmp_path, recorder, 4_000)
+    assert run.faults(2_000) == []
+    print(f"2,000 cuts among {len(run.operations):,} operations, no fault")
+
+
+def test_without_syncs_the_same_cuts_lose_much(tmp_path: Path, recorder: Path) -> None:
+    """Acknowledged envelopes, or the file itself."""
+    assert len(Run(tmp_path, recorder, 100, "OFF").faults(40, ("all", "sectors"))) >= 20
+
+
+def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
+    tmp_path: Path, recorder: Path
+) -> None:
+    run = Run(tmp_path, recorder, 60)
+    disk, acknowledged = Disk(run.start), bytearray()
+    for each in run.operations:
+        if each.name == ACKNOWLEDGED:
+            acknowledged += each.data
+        else:
+            disk.do(each)
+    disk.cut(tmp_path / "cut", "sectors", random.Random(1))
+    assert come_again(tmp_path / "cut", ids(acknowledged)) == 0
+    assert come_again(tmp_path / "cut", {bytes(16)}) == 1
+    assert fault(tmp_path / "cut", {*ids(acknowledged)}) is not None, "the new one is not counted"
+
+
+def fill_up(tmp_path: Path, envelopes: int) -> int:
+    """How often the disk was full, while as many envelopes were sent until they were taken."""
+    data, log = tmp_path / "data", tmp_path / "log"
+    with SqliteStore.create(data) as store:
+        published(store, survey())
+    names = {"FULL_FOLDER": str(data), "FULL_LOG": str(log)}
+    run_beneath(compiled(FULL, tmp_path), data, envelopes, "FULL", **names)
+    acknowledged = ids((data / ACKNOWLEDGED).read_bytes())
+    assert len(acknowledged) == envelopes // CLIENTS * CLIENTS
+    assert fault(data, acknowledged) is None
+    return log.stat().st_size
+
+
+def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
+    assert fill_up(tmp_path, 200) > 20
+
+
+@pytest.mark.long
+def test_a_disk_that_is_full_hundreds_of_times_loses_nothing(tmp_path: Path) -> None:
+    times = fill_up(tmp_path, 4_000)
+    assert times >= 200
+    print(f"the disk was full {times} times, nothing lost, nothing double")

@@ -1,0 +1,256 @@
+"""Bodies that nobody should send, by the thousand: none breaks the server, and a refusal counts
+nothing.
+
+Each is a good body that was changed at random: bits turned, bytes set, cut out or doubled, lengths
+and numbers set to their ends, two bodies joined. What is still good is counted, and must be counted
+as the reference decoder says.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from deniable.server.http.auth import new_token
+from deniable.server.http.context import Parts, parts_of
+from deniable.server.http.envelopes import Sent, decide
+from deniable.server.http.messages import HttpError
+from deniable.server.store import PublishedSurvey, Upload, create_store, open_store
+from deniable.shared.envelope import CONTENT_TYPE, HEADER, Envelope, decode_reports, json_envelope
+from tests.eventually import PATIENCE
+from tests.server.surveys import DECEMBER, envelope, mixed, published
+from tests.server.test_kills import this_month, this_round
+from tests.server.test_overload import head, peak_rss, status
+from tests.server.world import JSON, Server, World, serving
+
+ENDS = (0, 1, 2**16, 2**31, 2**32 - 1)
+FIELDS = (36, 56, 60)  # where round, count and length begin
+TOGETHER = 500  # bodies whose uploads are written in one transaction
+REFUSED_IN_SECONDS = 0.1
+MOST_GROWTH_BYTES = 16 * 2**20
+
+
+def bodies(asked: PublishedSurvey, number: int) -> list[tuple[str, bytes]]:
+    """Good ones, of every form."""
+    one = envelope(asked, 1, round_number=number)
+    many = [envelope(asked, each, count=3, round_number=number) for each in (2, 3)]
+    twin = {"envelopes": [json_envelope(asked.survey, each) for each in (one, *many)]}
+    return [
+        (CONTENT_TYPE, one.pack()),
+        (CONTENT_TYPE, b"".join(each.pack() for each in many)),
+        (JSON, json.dumps(twin).encode()),
+    ]
+
+
+def mutated(body: bytes, other: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(body)
+    for _ in range(chance.choice((1, 1, 1, 2, 5))):
+        place = chance.randrange(len(changed) + 1)
+        end = min(len(changed), place + chance.choice((1, 4, 16, 100)))
+        match chance.randrange(7):
+            case 0 if place < len(changed):
+                changed[place] ^= 1 << chance.randrange(8)
+            case 1 if place < len(changed):
+                changed[place] = chance.randrange(256)
+            case 2:
+                del changed[place:end]
+            case 3:
+                changed[place:place] = changed[place:end]
+            case 4:
+                changed[place:end] = chance.randbytes(end - place)
+            case 5 if len(changed) > HEADER.size:
+                field = chance.choice(FIELDS)
+                changed[field : field + 4] = chance.choice(ENDS).to_bytes(4, "little")
+            case _:
+                changed[place:] = other[chance.randrange(len(other)) :]
+    return bytes(changed)
+
+
+def hostile(
+    asked: PublishedSurvey, number: int, how_many: int, seed: int
+) -> Iterator[tuple[str, bytes]]:
+    chance, good = random.Random(seed), bodies(asked, number)
+    for _ in range(how_many):
+        (kind, body), (_, other) = chance.choice(good), chance.choice(good)
+        yield kind, mutated(body, other, chance)
+
+
+# In this process
+
+
+def decided(here: Parts, token: str | None, kind: str, body: bytes) -> list[Upload]:
+    """What of it would be counted; nothing but a refusal may be in the way."""
+    try:
+        decisions = decide(here, Sent(kind, token, body))
+    except HttpError as error:
+        if error.status >= 500:
+            raise
+        return []
+    return [each for each in decisions if isinstance(each, Upload)]
+
+
+def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int]:
+    """How many bodies were taken, and how many reports are counted: exactly the good ones."""
+    parts, app = parts_of(here.app), here.bearer("app")["Authorization"]
+    taken, waiting, expected = 0, list[Upload](), dict[bytes, Upload]()
+    for number, (kind, body) in enumerate(hostile(asked, DECEMBER, how_many, 1)):
+        found = decided(parts, app if number % 8 else None, kind, body)
+        taken += bool(found)
+        waiting += found
+        if number % TOGETHER == TOGETHER - 1 and waiting:
+            here.writer.write(waiting)
+            for each in waiting:
+                expected.setdefault(each.id, each)
+            waiting.clear()
+    cells = counted(asked, [*expected.values()])
+    reports = sum(each.count for each in expected.values())
+    assert here.tallies(asked) == {DECEMBER: (reports, cells)}
+    return taken, reports
+
+
+def counted(asked: PublishedSurvey, uploads: Sequence[Upload]) -> list[int]:
+    """By the reference decoder, report by report."""
+    totals = [[0] * question.mechanism.cells for question in asked.survey.questions]
+    for each in uploads:
+        sent = Envelope(asked.id, each.round, each.id, each.count, each.payload)
+        for symbols in decode_reports(asked.survey, sent):
+            for cells, question, symbol in zip(
+                totals, asked.survey.questions, symbols, strict=True
+            ):
+                for cell in question.mechanism.encoding.cells_of(symbol or 0):
+                    cells[cell] += 1
+    return [count for cells in totals for count in cells]
+
+
+def test_mutated_bodies_break_nothing_and_count_what_is_good(here: World) -> None:
+    taken, reports = attack(here, here.publish(mixed()), 20_000)
+    assert 2_000 < taken < 18_000
+    assert reports > 500
+
+
+@pytest.mark.long
+def test_a_million_mutated_bodies_break_nothing(here: World) -> None:
+    taken, reports = attack(here, here.publish(mixed()), 1_000_000)
+    print(f"1,000,000 bodies, {taken:,} taken, {reports:,} reports, counted exactly")
+
+
+# Over HTTP
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def asked(folder: Path) -> PublishedSurvey:
+    with create_store(folder) as store:
+        return published(store, this_month())
+
+
+@pytest.fixture(scope="module")
+def token(folder: Path, asked: PublishedSurvey) -> str:
+    made, now = new_token(), datetime.now(UTC)
+    with create_store(folder) as store:
+        store.add_token(made, "app", now, now + timedelta(days=1))
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, asked: PublishedSurvey) -> Iterator[Server]:
+    with serving(folder) as made:
+        yield made
+
+
+def answered(connection: socket.socket, token: str, kind: str, body: bytes) -> int:
+    """How many reports were accepted."""
+    request = head(len(body), kind).replace(
+        b"\r\n\r\n", f"\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    )
+    connection.sendall(request + body)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(65_536)
+    start, _, document = answer.partition(b"\r\n\r\n")
+    length = int(start.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(document) < length:
+        document += connection.recv(65_536)
+    found = int(start.split(b" ", 2)[1])
+    assert found == 200 or 400 <= found < 500, (found, body)
+    return int(json.loads(document)["accepted"]) if found == 200 else 0
+
+
+def assault(
+    server: Server, folder: Path, asked: PublishedSurvey, token: str, how_many: int, seed: int
+) -> None:
+    def reports() -> int:
+        with open_store(folder) as store:
+            return sum(tally.reports for tally in store.tallies(asked.sequence))
+
+    before, accepted = reports(), 0
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        for kind, body in hostile(asked, this_round(asked), how_many, seed):
+            accepted += answered(connection, token, kind, body)
+    assert reports() == before + accepted
+    assert accepted > 0
+
+
+def test_mutated_bodies_over_http_are_answered_and_counted_exactly(
+    server: Server, folder: Path, asked: PublishedSurvey, token: str
+) -> None:
+    assault(server, folder, asked, token, 300, 2)
+
+
+@pytest.mark.long
+def test_twenty_thousand_mutated_bodies_over_http(
+    server: Server, folder: Path, asked: PublishedSurvey, token: str
+) -> None:
+    assault(server, folder, asked, token, 20_000, 3)
+
+
+ENDLESS = (
+    f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n"
+).encode()
+CHUNK = b"10000\r\n" + bytes(2**16) + b"\r\n"
+TOO_MUCH = {
+    "10 MB": (head(10_000_000), bytes(10_000_000), 413),
+    "a gigabyte, it says": (head(2**30), b"DNB1", 413),
+    "endless": (ENDLESS, CHUNK * 160, 413),
+    "compressed": (
+        head(1_000).replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n"),
+        bytes(1_000),
+        415,
+    ),
+}
+
+
+def refused_after(server: Server, start: bytes, rest: bytes, expected: int) -> float:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        began = time.perf_counter()
+        try:
+            connection.sendall(start)
+            connection.sendall(rest)
+        except OSError:
+            pass  # it has said why, and reads no more
+        assert status(connection) == expected
+        return time.perf_counter() - began
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_what_is_too_much_is_refused_at_once_and_takes_no_memory(server: Server, what: str) -> None:
+    """The median of nine: other work on this machine is not the server's."""
+    assert refused_after(server, *TOO_MUCH[what]) < PATIENCE
+    before = peak_rss(server)
+    times = [refused_after(server, *TOO_MUCH[what]) for _ in range(9)]
+    assert median(times) < REFUSED_IN_SECONDS
+    assert peak_rss(server) - before < MOST_GROWTH_BYTES
+    print(f"{what}: {1e3 * median(times):.1f} ms, {(peak_rss(server) - before) / 2**20:.1f} MiB")

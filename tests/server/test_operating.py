@@ -1,0 +1,193 @@
+"""Pages on which operators act: who may, and that no other page can make them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.store import PublishedSurvey
+from tests.server.results_data import NOW, fill
+from tests.server.test_dashboard import check_page
+from tests.server.world import World, world
+
+DRAFT = """
+[survey]
+name = "app-health"
+title = "How is the app doing?"
+purpose = "Find crashes."
+owner = "Example Ltd"
+opens = 2027-02-01
+closes = 2027-03-31
+round = "month"
+[[question]]
+name = "crashed"
+kind = "bit"
+epsilon = "1"
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+@pytest.fixture
+def published(here: World) -> PublishedSurvey:
+    return fill(here)
+
+
+def signed_in(here: World, role: str) -> FlaskClient:
+    client: FlaskClient = here.client
+    client.set_cookie(COOKIE, here.session(here.token(role)))
+    return client
+
+
+@pytest.fixture
+def operator(here: World) -> FlaskClient:
+    return signed_in(here, "operator")
+
+
+def form_token(client: FlaskClient, path: str = "/operate") -> str:
+    found = re.search(r'name="form_token" value="([0-9a-f]{64})"', client.get(path).text)
+    assert found
+    return found[1]
+
+
+def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, str]]]:
+    """Every form there is, filled in."""
+    token = here.store.tokens()[0].id
+    return [
+        ("/operate/tokens", {"role": "analyst", "days": "7"}),
+        (f"/operate/tokens/{token}/revoke", {}),
+        ("/operate/check", {"survey": DRAFT}),
+        (f"/surveys/{published.id}/close", {"name": published.name}),
+    ]
+
+
+def state(here: World) -> tuple[int, list[bool]]:
+    here.catalogue.refresh()
+    return len(here.store.tokens()), [each.closed for each in here.catalogue.surveys()]
+
+
+def test_the_pages_of_operators_are_pages(
+    operator: FlaskClient, published: PublishedSurvey
+) -> None:
+    for path in ("/operate", "/operate/check", f"/surveys/{published.id}/close"):
+        response = operator.get(path)
+        assert response.status_code == 200
+        check_page(response)
+
+
+def test_an_analyst_is_told_that_it_takes_an_operator(
+    here: World, published: PublishedSurvey
+) -> None:
+    analyst, secret = signed_in(here, "analyst"), form_token(signed_in(here, "operator"))
+    before = state(here)
+    paths = ["/operate", "/operate/check", f"/surveys/{published.id}/close"]
+    answers = [analyst.get(path) for path in paths]
+    answers += [
+        analyst.post(path, data=form | {"form_token": secret})
+        for path, form in acts(published, here)
+    ]
+    for answer in answers:
+        assert answer.status_code == 403
+        assert "for operators" in answer.text
+    assert state(here) == before
+    assert "/operate" not in analyst.get("/").text
+
+
+def test_whoever_is_not_signed_in_is_asked_to(here: World, published: PublishedSurvey) -> None:
+    here.token("analyst")
+    for path, form in acts(published, here):
+        assert here.client.post(path, data=form).status_code == 401
+    assert here.client.get("/operate").status_code == 401
+
+
+@pytest.mark.parametrize("sent", ["", "0" * 64, "another session's", "from another site"])
+def test_no_other_page_can_act_for_an_operator(
+    here: World, operator: FlaskClient, published: PublishedSurvey, sent: str
+) -> None:
+    headers = {}
+    if sent == "another session's":
+        sent = form_token(signed_in(here, "operator"))
+    if sent == "from another site":
+        sent, headers = form_token(operator), {"Sec-Fetch-Site": "cross-site"}
+    before = state(here)
+    for path, form in acts(published, here):
+        answer = operator.post(path, data=form | {"form_token": sent}, headers=headers)
+        assert (answer.status_code, "page of yours" in answer.text) == (403, True)
+    assert state(here) == before
+
+
+def test_a_token_is_made_shown_once_and_revoked(here: World, operator: FlaskClient) -> None:
+    secret = {"form_token": form_token(operator)}
+    page = operator.post("/operate/tokens", data={"role": "analyst", "days": "7"} | secret)
+    check_page(page)
+    shown = re.search(r"shown this once: <code>([\w-]+)</code>", page.text)
+    assert shown
+    assert here.store.role_of(shown[1], here.clock.now()) == "analyst"
+    assert shown[1] not in operator.get("/operate").text
+    (made,) = [token for token in here.store.tokens() if token.role == "analyst"]
+    answer = operator.post(f"/operate/tokens/{made.id}/revoke", data=secret)
+    assert answer.status_code == 303
+    assert here.store.role_of(shown[1], here.clock.now()) is None
+    again = operator.post(f"/operate/tokens/{made.id}/revoke", data=secret)
+    assert (again.status_code, "revoked already" in again.text) == (404, True)
+
+
+@pytest.mark.parametrize(
+    "form", [{"role": "root", "days": "7"}, {"role": "app"}, {"role": "app", "days": "99999"}]
+)
+def test_a_token_that_cannot_be_is_refused(
+    here: World, operator: FlaskClient, form: dict[str, str]
+) -> None:
+    before = state(here)
+    data = form | {"form_token": form_token(operator)}
+    assert operator.post("/operate/tokens", data=data).status_code == 400
+    assert state(here) == before
+
+
+def test_a_survey_is_closed_by_typing_its_name(
+    here: World, operator: FlaskClient, published: PublishedSurvey
+) -> None:
+    address = f"/surveys/{published.id}/close"
+    assert address in operator.get(f"/surveys/{published.id}").text
+    secret = {"form_token": form_token(operator, address)}
+    wrong = operator.post(address, data=secret | {"name": "app-healht"})
+    assert (wrong.status_code, state(here)[1]) == (400, [False])
+    done = operator.post(address, data=secret | {"name": published.name})
+    assert (done.status_code, state(here)[1]) == (303, [True])
+    assert "closed already" in operator.get(address).text
+    assert address not in operator.get(f"/surveys/{published.id}").text
+
+
+def test_a_draft_is_looked_at_and_not_kept(
+    here: World, operator: FlaskClient, published: PublishedSurvey
+) -> None:
+    secret, before = {"form_token": form_token(operator)}, state(here)
+    page = operator.post("/operate/check", data=secret | {"survey": DRAFT})
+    check_page(page)
+    assert "- minutes: no longer asked" in page.text
+    assert "changes the odds" in page.text
+    assert state(here) == before
+    bad = operator.post("/operate/check", data=secret | {"survey": "<b>" + DRAFT})
+    assert 'role="alert"' in bad.text
+    assert "<b>" not in bad.text
+
+
+def test_health_says_what_became_of_reports_and_why_none_are_taken(
+    here: World, operator: FlaskClient, published: PublishedSurvey
+) -> None:
+    here.store.add_counters({(published.sequence, "late"): 12})
+    page = operator.get("/operate").text
+    assert "Reports are taken" in page
+    assert re.search(r"GB are free", page)
+    assert "<td>12</td>" in page
+    here.writer.stop()
+    assert "Reports cannot be taken: the writer has stopped" in operator.get("/operate").text

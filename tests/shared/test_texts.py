@@ -1,0 +1,173 @@
+"""What becomes of a text on the device: which part of it counts, and where it is hashed to."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.shapes.grouped import grouped
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.kinds.beginnings import FINAL, FIRST, Beginnings
+from deniable.shared.survey.questions import Text
+from tests.plausible import assert_implausible, assert_plausible
+from tests.survey_texts import question as in_toml
+from tests.survey_texts import survey_text
+
+
+def asking(length: int = 8, **more: Any) -> Text:  # Any: what TOML holds
+    (question,) = parse_toml(
+        survey_text(in_toml("word", "text", **{"length": length, **more}))
+    ).questions
+    assert isinstance(question, Text)
+    return question
+
+
+QUESTION = asking()
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("a", "a"),
+        ("exactly8", "exactly8"),
+        ("more than eight", "more tha"),
+        ("müßiggang", "müßigg"),  # ten bytes
+        ("日本語", "日本"),  # three bytes each: the third is cut, so it goes
+        ("😀😀😀", "😀😀"),
+        (" a ", " a "),
+    ],
+)
+def test_the_whole_characters_of_the_first_bytes_count(text: str, counts: str) -> None:
+    filled = counts.encode().ljust(8, b"\0")
+    assert len(filled) == 8
+    assert QUESTION.place(text) == QUESTION.beginnings.of(filled)
+    assert QUESTION.place(text + "\n" if len(text) >= 8 else text) == QUESTION.place(text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", " ", "\t", "a\nb", "a\0", "\x1b[2J", "\u202eabc", "\ud800", "\u2028", None, 7, b"a"],
+)
+def test_what_cannot_be_shown_on_a_line_is_no_text(answer: object) -> None:
+    assert QUESTION.place(answer) is None
+
+
+def test_what_is_no_text_is_reported_from_anywhere() -> None:
+    """Its bucket is drawn: every one is as probable. At ε 20 the report is the bucket itself."""
+    question = asking(4, buckets=1_024, epsilon="20", mechanism="grouped-k-randomized-response")
+    draw = random.Random(20261119).getrandbits
+    reports = [question.report(None, draw) for _ in range(20_000)]
+    assert not any(fits for _, fits in reports)
+    buckets = Counter(question.mechanism.encoding.split(symbol)[1] for symbol, _ in reports)
+    for bucket in range(1_024):
+        assert_plausible(buckets[bucket], 20_000, 1 / 1_024, 1e-9 / 1_024)
+    groups = Counter(question.mechanism.encoding.split(symbol)[0] for symbol, _ in reports)
+    for group in range(question.mechanism.groups):
+        assert_plausible(groups[group], 20_000, 1 / question.mechanism.groups, 1e-11)
+    assert_implausible(groups[0], 20_000, 1.6 / question.mechanism.groups)
+
+
+def test_groups_are_all_but_equally_probable_and_together_certain() -> None:
+    shares = QUESTION.mechanism.shares
+    assert sum(shares) == ONE
+    assert max(shares) - min(shares) <= 1
+    small = grouped(Unary)(Epsilon("1"), 2)
+    for group, share in enumerate(small.shares):
+        symbols = [s for s in small.encoding.symbols() if s & 255 == group]
+        assert sum(small.weight(symbol, 1) for symbol in symbols) == Fraction(share, ONE)
+    edges = [
+        QUESTION.mechanism.randomize((0,) * 19, draw) & 255
+        for draw in (lambda _: 0, lambda bits: (1 << bits) - 1)
+    ]
+    assert edges == [0, QUESTION.mechanism.groups - 1]
+
+
+def test_the_hash_is_the_one_that_the_protocol_states() -> None:
+    """Written down again from its text, for a word in every group."""
+    own = Beginnings("word", 4, 4_096)
+    digits = "6d61c3bc"  # maü
+    assert own.digits == (4, 5, 6, 7, 8, *[8] * FINAL)
+    expected = []
+    for group, count in enumerate(own.digits):
+        head = hashlib.sha256(b"deniable text v1\0word\0" + bytes([group])).digest()[:16]
+        digest = hashlib.sha256(head + digits[: count - 1].encode()).digest()
+        at = 2 * int(digits[count - 1], 16)
+        expected.append(int.from_bytes(digest[at : at + 2], "little") % 4_096)
+    assert own.of("maü".encode()) == tuple(expected)
+
+
+def test_words_are_the_buckets_of_all_continuations() -> None:
+    own = Beginnings("word", 4, 4_096)
+    for group, count in enumerate(own.digits[:-FINAL]):
+        digits = "6d61c3bc"[:count]
+        words = own.words(group, [digits[:-1].encode()])
+        at = 2 * int(digits[-1], 16)
+        word = int.from_bytes(words[at : at + 2], "little")
+        assert word % 4_096 == own.of("maü".encode())[group]
+    assert own.digits[0] == FIRST
+
+
+def test_salts_and_groups_hash_in_their_own_way() -> None:
+    """Of 2,000 texts hardly any falls into one bucket of two."""
+    texts = [f"{n:04x}".encode() for n in range(2_000)]
+    one, other = Beginnings("one", 4, 4_096), Beginnings("other", 4, 4_096)
+    final = [(one.of(t)[-1], one.of(t)[-2], other.of(t)[-1]) for t in texts]
+    for place in (1, 2):
+        assert sum(each[0] == each[place] for each in final) < 12  # 1e-9 above the half expected
+
+
+def test_a_published_text_question_reads_back() -> None:
+    survey = parse_toml(survey_text(in_toml("word", "text", "2", length=8)))
+    document = render_document(survey)
+    assert b'"buckets": 4096,\n   "salt": "word",' in document
+    again = parse_document(document)
+    assert again.questions[0].fields() == {"length": 8, "buckets": 4096, "salt": "word"}
+    assert render_document(again) == document
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"length": None}, "length: is missing; say how many bytes"),
+        ({"length": 3}, "length: must be 4 to 32, got 3"),
+        ({"length": 33}, "length: must be 4 to 32, got 33"),
+        ({"length": 8, "buckets": 1_023}, "buckets: must be 1024 to 65536"),
+        ({"length": 8, "buckets": 4_095}, "power of two"),
+        ({"length": 8, "buckets": 16_384, "mechanism": "grouped-unary"}, "2 to 8,192 of grouped-u"),
+        ({"length": 8, "salt": ""}, "salt: must be one line"),
+        ({"length": 8, "mechanism": "unary"}, "is one of grouped-"),
+        ({"length": 8, "options": ["a", "b"]}, "options: is not a key"),
+    ],
+)
+def test_what_a_text_question_cannot_be_is_refused(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidSurvey, match=says):
+        parse_toml(survey_text(in_toml("word", "text", **more)))
+
+
+def test_a_report_says_what_it_stands_for() -> None:
+    split = QUESTION.mechanism.encoding.joined
+    said = [QUESTION.describe(split(group, 0b11)) for group in (0, 1, 18)]
+    into = "is in 2 of 4,096 buckets, into which all texts are put"
+    assert said == [
+        f"its beginning of 2 bytes {into}",
+        f"its beginning of 2 and a half bytes {into}",
+        f"the text {into}",
+    ]
+
+
+def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -> None:
+    floor = asking(8, epsilon="2").mechanism.floor
+    assert floor(4_000_000) == pytest.approx(floor(1_000_000) / 2)
+    assert floor(1_000_000) == pytest.approx(0.01483, rel=1e-3)
+    assert asking(16, epsilon="2").mechanism.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
+    assert QUESTION.foretold(100) == "100 people are too few to find any text"
+    assert "texts that 14,828 or more answer" in asking(8, epsilon="2").foretold(10**6)
