@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame.comparison import Series, number, one, pick
-from deniable.simulations.frame.figures import FAINT
+from deniable.simulations.frame.comparison import Series, look, number, one, pick
+from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.study import Options, Row
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.figure
 
 Array = NDArray[np.floating]
 Whole = NDArray[np.int64]
@@ -104,6 +105,36 @@ def worst_deviation(rows: Sequence[Row]) -> float:
         for row in rows
         if row["exact"] is not None and row["measured"] is not None and number(row, "error") > 0
     )
+
+
+def ratios(rows: Sequence[Row], people: int) -> str:
+    """From the least to the largest of measured errors by their formulas."""
+    found = [number(row, "measured") / number(row, "exact") for row in pick(rows, people=people)]
+    return f"{min(found):.2f} to {max(found):.2f}"
+
+
+def price(rows: Sequence[Row], local: Series, central: Series) -> float:
+    return value(rows, local) / value(rows, central)
+
+
+def price_figure(
+    rows: Sequence[Row], local: Series, centrals: Sequence[Series], against: str
+) -> matplotlib.figure.Figure:
+    """By the people, who are as many in all rows: a panel for each, a line for each ε."""
+    figure = new_figure(width=9.0, height=4.0)
+    panels = figure.subplots(1, len(centrals), sharey=True)
+    ticks = sorted({number(row, against) for row in rows})
+    epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
+    for axes, central in zip(panels, centrals, strict=True):
+        for place, epsilon in enumerate(epsilons):
+            here = (pick(rows, epsilon=epsilon, **{against: tick}) for tick in ticks)
+            prices = [price(found, local, central) / number(found[0], "people") for found in here]
+            axes.plot(ticks, prices, label=f"ε {epsilon}", **look(place % 6).style)
+        axes.set(xscale="log", yscale="log", xlabel=against, title=central.label)
+        plain_ticks(axes, ticks)
+    panels[0].set_ylabel("price of locality, by people")
+    panels[0].legend(loc="best")
+    return figure
 
 
 def plain_ticks(axes: matplotlib.axes.Axes, places: Sequence[float]) -> None:

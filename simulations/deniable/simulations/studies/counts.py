@@ -178,7 +178,12 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "The squared error of one drawn question by that of a trusted server, for each "
                 "person asked: it falls with m where noise is pure, and does not depend on m where "
                 f"δ {options['delta']:g} is given up.",
-                lambda: _price_figure(comparison.pick(rows, people=people), options["epsilon"]),
+                lambda: forms.price_figure(
+                    comparison.pick(rows, people=people),
+                    ONE_QUESTION,
+                    (GEOMETRIC, GAUSSIAN),
+                    "counts",
+                ),
             ),
         ],
         tables=[_table(rows)],
@@ -215,7 +220,8 @@ def _findings(
     there = comparison.pick(rows, epsilon=epsilon, people=people, counts=most)
     ratio = forms.value(there, ALL) / forms.value(there, ONE_QUESTION)
     pure, gaussian = (
-        comparison.figure(people / _price(there, each)) for each in (GEOMETRIC, GAUSSIAN)
+        comparison.figure(people / forms.price(there, ONE_QUESTION, each))
+        for each in (GEOMETRIC, GAUSSIAN)
     )
     (row,) = forms.of(there, ONE_QUESTION)
     over = comparison.number(row, "exact_drawn") / comparison.number(row, "limit_drawn")
@@ -227,16 +233,12 @@ def _findings(
             f"{options['delta']:g}."
         ),
         (
-            f"With {most} questions one drawn question has {comparison.figure(ratio)} times less "
-            f"variance than all of them, a price of n / {pure} against pure noise, and of n / "
+            f"With {most} questions all of them have {comparison.figure(ratio)} times the variance "
+            f"of one that is drawn, whose price is n / {pure} against pure noise, and n / "
             f"{gaussian} against Gaussian noise; about the population its squared error is "
             f"{over:.2f} times the least of any local protocol."
         ),
     ]
-
-
-def _price(rows: Sequence[Row], central: Series) -> float:
-    return forms.value(rows, ONE_QUESTION) / forms.value(rows, central)
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -273,24 +275,6 @@ def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib
     figure.suptitle(f"Many counts of {people:,} people, ε {epsilon}", fontsize=12)
     handles, labels = population.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
-    return figure
-
-
-def _price_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0, height=4.0)
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, central in zip(panels, (GEOMETRIC, GAUSSIAN), strict=True):
-        ticks = sorted({comparison.number(row, "counts") for row in rows})
-        for place, epsilon in enumerate(epsilons):
-            prices = []
-            for m in ticks:
-                here = comparison.pick(rows, epsilon=epsilon, counts=m)
-                prices.append(_price(here, central) / comparison.number(here[0], "people"))
-            axes.plot(ticks, prices, label=f"ε {epsilon}", **look(place % 6).style)
-        axes.set(xscale="log", yscale="log", xlabel="counts of everybody", title=central.label)
-        forms.plain_ticks(axes, ticks)
-    panels[0].set_ylabel("price of locality, by people")
-    panels[0].legend(loc="best")
     return figure
 
 

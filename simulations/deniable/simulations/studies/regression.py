@@ -240,8 +240,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             (
                 f"Each line is drawn {options['repetitions']:,} times. Sums over people are drawn "
                 "from normal distributions; counts of reports are exact, given what is asked. With "
-                f"{people:,} people the mean squared errors are {_ratios(rows, people)} times the "
-                "formulas."
+                f"{people:,} people the mean squared errors are {forms.ratios(rows, people)} times "
+                "the formulas."
             ),
             (
                 "Trusted noise is drawn in doubles: a simulation of its distribution. Reports of "
@@ -250,14 +250,6 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         ],
         document=forms.document(options, rows, findings),
     )
-
-
-def _ratios(rows: Sequence[Row], people: int) -> str:
-    found = [
-        comparison.number(row, "measured") / comparison.number(row, "exact")
-        for row in comparison.pick(rows, people=people)
-    ]
-    return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:

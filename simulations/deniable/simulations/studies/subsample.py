@@ -163,19 +163,11 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "Devices are asked in turn, by groups, and report randomized bits. 'Clipped' is "
                 "one bit of a number that is cut off 3 deviations from the centre, as if that were "
                 f"known. Each line is drawn {options['repetitions']:,} times; with {most:,} people "
-                f"mean squared errors are {_ratios(rows, most)} times the formulas."
+                f"mean squared errors are {forms.ratios(rows, most)} times the formulas."
             ),
         ],
         document=forms.document(options, rows, findings),
     )
-
-
-def _ratios(rows: Sequence[Row], people: int) -> str:
-    found = [
-        comparison.number(row, "measured") / comparison.number(row, "exact")
-        for row in comparison.pick(rows, people=people)
-    ]
-    return f"{min(found):.2f} to {max(found):.2f}"
 
 
 def _findings(rows: Sequence[Row], epsilon: str, people: int, most: int) -> list[str]:

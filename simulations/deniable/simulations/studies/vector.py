@@ -145,7 +145,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "The squared error of PrivUnit by that of a trusted server, for each person asked, "
                 "against the dimension: it falls where the server's promise is pure, and hardly "
                 f"changes where it gives up δ {options['delta']:g}. For {people:,} people.",
-                lambda: _price_figure(by_dimension, options["epsilon"]),
+                lambda: forms.price_figure(by_dimension, PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
             ),
         ],
         tables=[_table(rows)],
@@ -175,7 +175,9 @@ def _findings(
     dimensions = sorted(options["dimension"])
     pure, gaussian = (
         [
-            _price(comparison.pick(rows, epsilon=epsilon, people=people, dimension=k), each)
+            forms.price(
+                comparison.pick(rows, epsilon=epsilon, people=people, dimension=k), PRIVUNIT, each
+            )
             for k in (dimensions[0], dimensions[-1])
         ]
         for each in (PURE, GAUSSIAN)
@@ -194,10 +196,6 @@ def _findings(
             f"{comparison.figure(gaussian[1])} against Gaussian noise."
         ),
     ]
-
-
-def _price(rows: Sequence[Row], central: Series) -> float:
-    return forms.value(rows, PRIVUNIT) / forms.value(rows, central)
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -229,25 +227,6 @@ def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figur
     these.set_ylabel("error, root mean squared length")
     figure.suptitle(f"A mean of vectors in {d} dimensions, ε {epsilon}", fontsize=12)
     population.legend(loc="upper right", fontsize=9)
-    return figure
-
-
-def _price_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0, height=4.0)
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, central in zip(panels, (PURE, GAUSSIAN), strict=True):
-        dimensions = sorted({comparison.number(row, "dimension") for row in rows})
-        for place, epsilon in enumerate(epsilons):
-            found = comparison.pick(rows, epsilon=epsilon)
-            prices = []
-            for d in dimensions:
-                here = comparison.pick(found, dimension=d)
-                prices.append(_price(here, central) / comparison.number(here[0], "people"))
-            axes.plot(dimensions, prices, label=f"ε {epsilon}", **look(place % 6).style)
-        axes.set(xscale="log", yscale="log", xlabel="dimension", title=central.label)
-        forms.plain_ticks(axes, dimensions)
-    panels[0].set_ylabel("price of locality, by people")
-    panels[0].legend(loc="best")
     return figure
 
 

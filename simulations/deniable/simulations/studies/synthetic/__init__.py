@@ -63,7 +63,7 @@ CENTRAL_PEOPLE = Series("central", "synthetic", "trusted, synthetic people", loo
 BLR = Series("central", "blr", "trusted, BLR's guarantee", look(1))
 NONE = Series("none", "shares", "no privacy", look(2))
 SURE = 0.05  # β of BLR
-FEW = 20  # sets of synthetic people for each line
+FEW = 12  # sets of synthetic people for each line
 
 
 OPTIONS = (
