@@ -66,6 +66,27 @@ def test_a_winsorized_mean_has_noise_for_one_block() -> None:
     assert found.var() == pytest.approx(wanted, rel=0.15)
 
 
+def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two quartiles and one noise, whose scale is the width by k and by its part of ε."""
+    spent: list[float] = []
+
+    def quantile(values: np.ndarray, share: float, epsilon: float, _: object) -> np.ndarray:
+        spent.append(epsilon)
+        return np.full(len(values), share)
+
+    def noise(width: np.ndarray, blocks: int, epsilon: float) -> np.ndarray:
+        scale = original(width, blocks, epsilon)
+        spent.append(float(width[0] / blocks / scale[0]))
+        return scale
+
+    original = central.noise_scale
+    monkeypatch.setattr(central, "private_quantile", quantile)
+    monkeypatch.setattr(central, "noise_scale", noise)
+    central.winsorized_mean(np.full((3, 10), 0.5), 2.0, np.random.default_rng(1))
+    assert len(spent) == 3
+    assert sum(spent) == pytest.approx(2.0, rel=1e-12)
+
+
 def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
     found = [formulas(e, 10**6) for e in (0.5, 1.0, 2.0, 4.0)]
     search = [next(v for s, v in each.items() if s.mechanism == "search") for each in found]

@@ -84,7 +84,7 @@ def test_pure_noise_is_private_in_every_direction() -> None:
     scale = vectors.pure_scale(epsilon, n)
     for d in (1, 4):
         away = np.zeros(d)
-        away[0] = vectors.MOVED / n
+        away[0] = 2 / n  # from one point of the sphere to the one opposite
         v = generator.normal(size=(2000, d)) * 3 * scale
         behind = np.concatenate([v, -5 * away[None]])
         lengths = np.linalg.norm(behind, axis=1), np.linalg.norm(behind - away, axis=1)
