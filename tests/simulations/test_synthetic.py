@@ -61,6 +61,7 @@ def test_errors_are_those_computed_elsewhere() -> None:
     noise = math.sqrt(exact["central", "cells"])
     assert noise == pytest.approx(math.sqrt(8) * 28 / 1e6, rel=1e-3)
     assert noise == pytest.approx(8e-5, abs=1e-6)
+    assert exact["central", "characters"] == pytest.approx(1.5 * 36**2 / 1e12, rel=1e-3)
 
 
 def test_drawn_errors_are_those_of_the_formulas() -> None:
