@@ -4,13 +4,17 @@
     local      randomized response             V / n            (V + s (1 - s)) / n
     central    geometric noise on the count    2 V / n^2        s (1 - s) / n + 2 V / n^2
     central    Laplace noise on the count      2 / (ε n)^2      s (1 - s) / n + 2 / (ε n)^2
+    shuffled   randomized response at ε₀       V(ε₀) / n        (V(ε₀) + s (1 - s)) / n
 
 are the variances, with V = e^ε / (e^ε - 1)^2 and s the share of yes. Both models keep ε for one
-person who answers otherwise. For these people the first ratio is n / 2 for every ε, exactly: with
-a = p / q, randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that.
-Against Laplace noise it is less, (n / 2) (ε / 2)^2 / sinh(ε / 2)^2, as Laplace wastes what it could
-save by being whole. For the population the price is 1 + V / (s (1 - s)) however many are asked:
-1 / tanh(ε / 2)^2 at one half.
+person who answers otherwise; shuffled reports keep (ε, δ) if the shuffler and n people are honest
+(`frame/shuffler.py`), and no limit of theirs is known here.
+
+For these people the first ratio is n / 2 for every ε, exactly: with a = p / q, randomized response
+has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that. Against Laplace noise it is
+less, (n / 2) (ε / 2)^2 / sinh(ε / 2)^2, as Laplace wastes what it could save by being whole. For
+the population the price is 1 + V / (s (1 - s)) however many are asked: 1 / tanh(ε / 2)^2 at one
+half.
 
 Limits, for many people: randomized response, since every report about two points is a function of
 one [1], and geometric noise among releases of a count [2].
@@ -21,7 +25,8 @@ one [1], and geometric noise among releases of a count [2].
 
 The JSON form: `options`, `cells` (`model`, `mechanism`, `epsilon`, `people`, `exact`, `measured`,
 `measured_error`, `repetitions`, mean squared errors of these people's share; `exact_drawn`,
-`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`) and `prices`
+`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`, null for shuffled
+reports; `report_epsilon` of one report, null where there are none) and `prices`
 (`epsilon`, `people`, `geometric`, `laplace`, `drawn`: the local error by the central one, the last
 by geometric noise for the population).
 """
@@ -40,9 +45,10 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, option, shuffler
 from deniable.simulations.frame.comparison import DRAWN, THESE, Series, Side, look, number
 from deniable.simulations.frame.figures import new_figure
+from deniable.simulations.frame.shuffler import SHUFFLED
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, drawn, fixed
 
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
 LOCAL = Series("local", "randomized-response", "randomized response", look(0))
 GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
 LAPLACE = Series("central", "laplace", "trusted, Laplace", look(2))
-SERIES = (LOCAL, GEOMETRIC, LAPLACE)
+SERIES = (LOCAL, SHUFFLED, GEOMETRIC, LAPLACE)
 NOISES = ("geometric", "laplace")
 Array = NDArray[np.float64]
 
@@ -64,6 +70,7 @@ OPTIONS = (
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
     option.repetitions(20_000),
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
+    shuffler.option_for(),
 )
 
 
@@ -73,6 +80,7 @@ def cells(options: Options) -> Sequence[Cell]:
             "epsilon": e,
             "people": n,
             "share": options["share"],
+            "delta": options["delta"],
             "repetitions": options["repetitions"],
         }
         for e in options["epsilon"]
@@ -85,10 +93,11 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     share = float(cell["share"])
     yes = round(people * share)
     mechanism, trusted = RandomizedResponse(Epsilon(epsilon)), GeometricCounts(Epsilon(epsilon))
+    mixed = shuffler.report_epsilon(Epsilon(epsilon), people, float(cell["delta"]))
+    reported = {LOCAL: mechanism, SHUFFLED: RandomizedResponse(mixed)}
     scale = 1 / (float(Epsilon(epsilon)) * people)
-    ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
     noise = {
-        LOCAL: _share_of(mechanism, ones, people) - yes / people,
+        LOCAL: _noise(mechanism, people, yes, times, generator),
         GEOMETRIC: discrete_laplace(trusted.noise, times, generator) / people,
         LAPLACE: generator.laplace(0, scale, times),
     }
@@ -96,22 +105,45 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         LOCAL: mechanism.variance(people, yes / people),
         GEOMETRIC: trusted.variance(people),
         LAPLACE: 2 * scale**2,
+        SHUFFLED: reported[SHUFFLED].variance(people, yes / people),
     }
+    least = {LOCAL: exact[LOCAL], GEOMETRIC: exact[GEOMETRIC], LAPLACE: exact[GEOMETRIC]}
     sampling = share * (1 - share) / people
-    anew = drawn(mechanism, [1 - share, share], people, times, generator).counts[:, 1]
+    errors = {LOCAL: _drawn_errors(mechanism, people, share, times, generator)}
     sampled = generator.binomial(people, share, times) / people - share
-    rows = []
-    for series in SERIES:
-        errors = sampled + noise[series]
-        least = exact[GEOMETRIC if series is LAPLACE else series]
-        if series is LOCAL:
-            errors = _share_of(mechanism, anew, people) - share
-        rows.append(
-            comparison.row(series, epsilon, people, exact[series], noise[series])
-            | comparison.drawn_columns(exact[series] + sampling, errors)
-            | {"limit": least, "limit_drawn": least + sampling}
-        )
-    return rows
+    errors |= {series: sampled + noise[series] for series in (GEOMETRIC, LAPLACE)}
+    noise[SHUFFLED] = _noise(reported[SHUFFLED], people, yes, times, generator)
+    errors[SHUFFLED] = _drawn_errors(reported[SHUFFLED], people, share, times, generator)
+    return [
+        comparison.row(series, epsilon, people, exact[series], noise[series])
+        | comparison.drawn_columns(exact[series] + sampling, errors[series])
+        | {
+            "limit": least.get(series),
+            "limit_drawn": least[series] + sampling if series in least else None,
+            "report_epsilon": str(reported[series].epsilon) if series in reported else None,
+        }
+        for series in SERIES
+    ]
+
+
+def _noise(
+    mechanism: RandomizedResponse, people: int, yes: int, times: int, generator: np.random.Generator
+) -> Array:
+    """What reports of these people are off by."""
+    ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
+    return _share_of(mechanism, ones, people) - yes / people
+
+
+def _drawn_errors(
+    mechanism: RandomizedResponse,
+    people: int,
+    share: float,
+    times: int,
+    generator: np.random.Generator,
+) -> Array:
+    """The same of people who are drawn with this share."""
+    ones = drawn(mechanism, [1 - share, share], people, times, generator).counts[:, 1]
+    return _share_of(mechanism, ones, people) - share
 
 
 def _share_of(mechanism: RandomizedResponse, ones: NDArray[np.int64], people: int) -> Array:
@@ -153,7 +185,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "error",
                 f"How far off an estimated share is, against the number of people, at ε {epsilon}: "
                 "of the people who are asked, and of the population that they are drawn from. "
-                "Lines are formulas, points are simulations; lower is better.",
+                "Lines are formulas, points are simulations; lower is better. 'Shuffled' "
+                f"{shuffler.TRUST}.",
                 lambda: comparison.error_figure(
                     shown,
                     SERIES,
@@ -209,6 +242,11 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "person is drawn too, and the error has the spread of a sample. The mechanisms "
                 "are the same. Both models keep ε for one person who gives the other answer."
             ),
+            (
+                "'Shuffled' are reports of randomized response at a larger ε₀, which together keep "
+                f"(ε, {options['delta']:g}) for each person as long as the shuffler is honest and "
+                "n people are: alone, a report keeps its ε₀."
+            ),
             comparison.check_words(rows),
             (
                 "A count of randomized responses is drawn as the sum of two binomials, and "
@@ -254,7 +292,22 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str, people: int) 
             f"For the population it tends to {drawn} times the people at this ε, however many are "
             "asked."
         ),
+        _shuffled_words(found, options["delta"], people),
     ]
+
+
+def _shuffled_words(found: Sequence[Row], delta: float, people: int) -> str:
+    shuffled, central = (
+        comparison.one(found, mechanism=s.mechanism) for s in (SHUFFLED, GEOMETRIC)
+    )
+    price = number(shuffled, "exact") / number(central, "exact")
+    half = comparison.figure(100 * comparison.half_width(shuffled))
+    return (
+        "A shuffler of randomized responses at ε "
+        f"{float(str(shuffled['report_epsilon'])):.2f} would give these people's share to ± {half} "
+        f"points with δ {delta:g}, a price of {comparison.figure(price)} in place of "
+        f"{comparison.figure(people / 2)}; it {shuffler.TRUST}."
+    )
 
 
 def _price_figure(rows: Sequence[Row], share: float) -> matplotlib.figure.Figure:

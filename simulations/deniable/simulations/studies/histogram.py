@@ -4,6 +4,7 @@
     central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
     central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
     central    the best of what keeps ε for one person replaced, local mechanisms among them
+    shuffled   the oracle that a question would have at ε₀      V(f; ε₀) / n for each option
 
 A local report protects a person who gives another answer, so the first central line is what it
 compares with: such a person leaves one bin and enters another. Two options are one count, as the
@@ -22,7 +23,8 @@ Errors are means over the options. The JSON form: `options` and `cells` (`model`
 people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `limit` of the first;
 `limit_ratio`, n times the sum of squared errors where shares are alike by that of the limit, people
 being drawn). A local mechanism with the model `central` is one that a curator runs: it is there
-where it is better than noisy bins.
+where it is better than noisy bins. Shuffled reports keep (ε, δ) if the shuffler and n people are
+honest (`frame/shuffler.py`); `report_epsilon` is that of one report, null where there are none.
 """
 
 from __future__ import annotations
@@ -36,15 +38,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
-from deniable.simulations.frame import comparison, option, own
+from deniable.simulations.frame import comparison, option, own, shuffler
 from deniable.simulations.frame.comparison import DRAWN, THESE, Series, look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.least_variance import least_of_a_share, told
+from deniable.simulations.frame.shuffler import SHUFFLED
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, drawn, fixed, whole_people
 
@@ -56,7 +61,7 @@ REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1)
 ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
 BEST = Series("central", "best", "trusted, best", look(1))
 BELOW = 1 - 1e-12  # a limit stays one in doubles
-SHOWN = (BEST, ADD)  # in figures and tables: `replace` is `best` almost everywhere
+SHOWN = (SHUFFLED, BEST, ADD)  # in figures and tables: `replace` is `best` almost everywhere
 LOOKS = tuple(look(place) for place in (0, 2, 4, 5))
 DASHES = ("-", "-.", "--", ":")  # of the second round of colours, of the third
 
@@ -82,6 +87,7 @@ OPTIONS = (
     option.Option(
         "options", "4,16,64,256,1024", option.several(option.whole(2, 4096)), "how many options"
     ),
+    shuffler.option_for(),
 )
 
 
@@ -95,6 +101,7 @@ def cells(options: Options) -> Sequence[Cell]:
     shared = {
         "mechanisms": ",".join(options["mechanisms"]),
         "repetitions": options["repetitions"],
+        "delta": options["delta"],
     }
     return [
         {"epsilon": e, "people": n, "options": k, **shared}
@@ -112,7 +119,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     people = int(cell["people"])
     weights = 1 / np.arange(1, k + 1)
     crowd = Crowd(people, whole_people(weights.tolist(), people), weights / weights.sum())
-    rows = []
+    rows: list[Row] = []
     for series in local_series(str(cell["mechanisms"]).split(",")):
         if k in own.find("choice", series.mechanism).sizes:
             design = own.choice_mechanism(series.mechanism, epsilon, k)
@@ -122,7 +129,12 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         _central(series, GeometricCounts(epsilon, by), crowd, times, generator)
         for series, by in moved.items()
     ]
-    return [{"options": k, **row} for row in (*rows, *_run_by_the_curator(rows))]
+    rows += _run_by_the_curator(rows)
+    mixed = shuffler.report_epsilon(epsilon, people, float(cell["delta"]))
+    rows.append(
+        _shuffled(support_design("choice", mixed, k), str(epsilon), crowd, times, generator)
+    )
+    return [{"options": k, **row} for row in rows]
 
 
 def _run_by_the_curator(rows: Sequence[Row]) -> list[Row]:
@@ -167,7 +179,8 @@ def _local(
     n, k = crowd.people, design.options
 
     def shares(counts: NDArray[np.int64]) -> Array:
-        return np.asarray((counts / n - design.lie / ONE) * (ONE / (design.keep - design.lie)))
+        supporting = np.array([supports(design, cells) for cells in counts])
+        return np.asarray(unbiased_share(supporting / n, design))
 
     these = shares(fixed(design, crowd.held, times, generator).counts) - crowd.held / n
     anew = shares(drawn(design, crowd.shares.tolist(), n, times, generator).counts) - crowd.shares
@@ -178,7 +191,16 @@ def _local(
         **_row(series, str(design.epsilon), crowd, exact, these, anew),
         "limit": BELOW * least_of_a_share(epsilon, k) / n,
         "limit_ratio": alike * told(epsilon, k) / (k - 1) ** 2,
+        "report_epsilon": str(design.epsilon),
     }
+
+
+def _shuffled(
+    design: SupportDesign, epsilon: str, crowd: Crowd, times: int, generator: np.random.Generator
+) -> dict[str, str | int | float | None]:
+    """No limit of such reports is known."""
+    row = _local(SHUFFLED, design, crowd, times, generator)
+    return {**row, "epsilon": epsilon, "limit": None, "limit_ratio": None}
 
 
 def _central(
@@ -193,7 +215,7 @@ def _central(
     sampled = generator.multinomial(n, crowd.shares, times) / n - crowd.shares
     exact = trusted.variance(n)
     row = _row(series, str(trusted.epsilon), crowd, exact, errors, errors + sampled)
-    return {**row, "limit": None, "limit_ratio": None}
+    return {**row, "limit": None, "limit_ratio": None, "report_epsilon": None}
 
 
 def _row(
@@ -283,6 +305,11 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "curator can run too. 'trusted, add' keeps ε only for one person more or fewer, "
                 "and 2 ε for another answer."
             ),
+            (
+                "'Shuffled' are reports of the local mechanism that errs least at a larger ε₀, "
+                f"which together keep (ε, {options['delta']:g}) as long as the shuffler is honest "
+                "and n people are: alone, a report keeps its ε₀."
+            ),
             checked,
             (
                 "Counts are drawn in time that does not depend on the people, each with exactly "
@@ -298,6 +325,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
     local = min(comparison.pick(found, model="local"), key=lambda r: number(r, "exact"))
     label = own.label("choice", str(local["mechanism"]))
     central = comparison.one(found, mechanism=BEST.mechanism)
+    mixed = comparison.one(found, model=SHUFFLED.model)
     price = number(local, "exact") / number(central, "exact")
     drawn_price = number(local, "exact_drawn") / number(central, "exact_drawn")
     best = _best_by_options(comparison.pick(rows, epsilon=epsilon, people=people, model="local"))
@@ -314,6 +342,11 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
         (
             f"The local mechanism that errs least at ε {epsilon} is {best}; its squared errors are "
             f"{number(local, 'limit_ratio'):.4f} times the least that any local mechanism can have."
+        ),
+        (
+            "A shuffler would give each share to "
+            f"± {comparison.figure(100 * comparison.half_width(mixed))} points with "
+            f"reports at ε {float(str(mixed['report_epsilon'])):.2f}; it {shuffler.TRUST}."
         ),
     ]
 

@@ -29,6 +29,7 @@ from deniable.simulations.frame.study import Cell, Row
 from deniable.simulations.frame.withheld import content
 from deniable.simulations.population import whole_people
 from deniable.simulations.studies.survey.people import Counts, People, people_of
+from deniable.simulations.studies.survey.shuffled import shuffled_half_width
 
 MOST_PEOPLE = 10**10
 
@@ -107,6 +108,9 @@ def _row(
         "covered": covered,
         "covered_error": math.sqrt(max(covered * (1 - covered), 1 / times) / times),
         "trusted": people.trusted_half_width(reports),
+        "shuffled": shuffled_half_width(
+            question, people, truth, reports, drawn_from, float(cell["delta"])
+        ),
         "needed": needed,
         "leverage": question.mechanism.leverage,
         "target": int(target),

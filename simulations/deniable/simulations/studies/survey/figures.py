@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from deniable.simulations.frame.comparison import number, pick
 from deniable.simulations.frame.figures import INK, LOOKS, new_figure
+from deniable.simulations.frame.shuffler import SHUFFLED
 from deniable.simulations.frame.study import Row
 
 if TYPE_CHECKING:
@@ -30,22 +32,23 @@ def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
         _intervals(axes, panel)
     grid[0, 0].set_title(f"What {people:,} people will tell you")
     figure.legend(
-        *grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9
+        *grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9
     )
     return figure
 
 
 def _intervals(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
     scale = 1 if rows[0]["statistic"] == "mean" else 100
-    truth, trusted, low, high = (
-        np.array([scale * number(row, key) for row in rows])
-        for key in ("truth", "trusted", "low", "high")
+    truth, trusted, mixed, low, high = (
+        np.array([math.nan if row[key] is None else scale * number(row, key) for row in rows])
+        for key in ("truth", "trusted", "shuffled", "low", "high")
     )
     places = np.arange(len(rows))[::-1]
     axes.plot(truth, places, "|", color=INK, markersize=16, label="truth")
     for label, look, up, centre, half in (
-        ("you", LOOKS[0], 0.13, (low + high) / 2, (high - low) / 2),
-        ("a trusted server", LOOKS[1], -0.13, truth, trusted),
+        ("you", LOOKS[0], 0.2, (low + high) / 2, (high - low) / 2),
+        ("a shuffler", SHUFFLED.look, 0.0, truth, mixed),
+        ("a trusted server", LOOKS[1], -0.2, truth, trusted),
     ):
         axes.errorbar(
             centre, places + up, xerr=half, fmt=look.marker, color=look.color, capsize=3,

@@ -4,7 +4,8 @@ The JSON form: `options` and `cells`, one for each question, label, number of pe
 share: `question`, `label`, `kind`, `statistic`, `mechanism`, `epsilon`, `people` (reports in all),
 `forged`, `repetitions`, `truth`, `low`, `high`, `half_width` (means over the repetitions),
 `covered` (how often the 95 % interval holds the truth) with its Monte-Carlo error `covered_error`,
-`trusted` (95 % half width of a trusted server at the same ε), `needed` (people for ± `--within`,
+`trusted` (95 % half width of a trusted server at the same ε), `shuffled` (the same with a shuffler,
+(ε, δ); null where it is not known), `needed` (people for ± `--within`,
 null if beyond ten billion, or under attack), `leverage`, `target` (1 for what forgers push),
 `shift_exact`, `shift_measured`, `shift_error`. Means are in the question's units, all else in
 shares of 1.
@@ -23,7 +24,7 @@ from deniable.server.surveys.template import template
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import question_document
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, option, shuffler
 from deniable.simulations.frame.comparison import number
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.survey import answers
@@ -97,6 +98,7 @@ OPTIONS = (
     option.Option("people", None, _people, f"how many (default {DEFAULT}, or all of the CSV)"),
     option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _shares, "shares of forged reports"),
     option.Option("within", 0.01, _within, "the ± that is wanted, of 1 or of the range", "X"),
+    shuffler.option_for(),
     option.repetitions(200),
 )
 
@@ -125,7 +127,7 @@ def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
         "assumed": ""
         if given["answers"]
         else answers.assumed(survey, [*given["share"], *given["mean"]]),
-        **{key: given[key] for key in ("forged", "within", "repetitions")},
+        **{key: given[key] for key in ("forged", "within", "delta", "repetitions")},
         "people": counts,
     }
 
@@ -143,6 +145,7 @@ def cells(options: Options) -> Sequence[Cell]:
             "people": people,
             "forged": forged,
             "within": options["within"],
+            "delta": options["delta"],
             "repetitions": options["repetitions"],
             **drawn,
         }
@@ -160,8 +163,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         Figure(
             "intervals",
             f"The 95 % interval to expect of each question with {people:,} people, and what a "
-            f"trusted "
-            "server could say at the same ε. The bar is the truth of this population.",
+            "trusted server could say at the same ε, and a shuffler, which needs all of them to be "
+            "honest. The bar is the truth of this population.",
             lambda: interval_figure(_few(shown), people),
         )
     ]
@@ -198,7 +201,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             (
                 "A trusted server is given the same ε for one person who answers otherwise, for "
                 "each "
-                "question by itself."
+                "question by itself; a shuffler gets reports at a larger ε₀, which all together "
+                f"keep (ε, {options['delta']:g}), in theory: it {shuffler.TRUST}."
             ),
         ],
         document=comparison.cells_document(options, rows),
@@ -259,7 +263,10 @@ def _findings(
             f"; one forged report counts for up to {comparison.figure(number(worst, 'leverage'))} "
             f"honest ones ({worst['question']})"
         )
-    return [first, f"{second}."]
+    mixed = [row for row in widest if row["shuffled"] is not None]
+    parts = ", ".join(f"{r['question']} to ± {_amount(r, 'shuffled')}" for r in mixed)
+    third = f"A shuffler would give {parts}; it {shuffler.TRUST}."
+    return [first, f"{second}.", *([third] if mixed else [])]
 
 
 def _interval_table(rows: Sequence[Row], within: float) -> Table:
@@ -273,13 +280,16 @@ def _interval_table(rows: Sequence[Row], within: float) -> Table:
                 _amount(row, "truth").replace(" points", " %"),
                 f"± {_amount(row, 'half_width')}",
                 f"{100 * number(row, 'covered'):.1f} %",
+                "" if row["shuffled"] is None else f"± {_amount(row, 'shuffled')}",
                 f"± {_amount(row, 'trusted')}",
                 "> 10 billion" if needed is None else f"{needed:,}",
             ]
         )
-    columns = ["question", "people", "truth", "you", "held the truth", "a trusted server"]
+    columns = ["question", "people", "truth", "you", "held the truth", "a shuffler"]
     return Table(
-        "What you will be able to say", [*columns, f"people for ± {100 * within:g} %"], lines
+        "What you will be able to say",
+        [*columns, "a trusted server", f"people for ± {100 * within:g} %"],
+        lines,
     )
 
 

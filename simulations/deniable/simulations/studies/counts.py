@@ -1,0 +1,289 @@
+"""Many counts of everybody: each of n people has m answers of yes or no, and all are counted.
+
+Errors are mean squared errors of a share, on average over the m; half of the people say yes to
+each, where errors are largest.
+
+                                            these people                      their population
+    local     one drawn question            m V / n + (m - 1) / (4 (n - 1))   m (V + 1/4) / n
+    local     all of them, at ε / m each    V(ε / m) / n                      1 / (4 n) more
+    central   geometric, sensitivity m      2 V(ε / m) / n^2                  1 / (4 n) more
+    central   Gaussian, (ε, δ)              m / (μ n)^2                       1 / (4 n) more
+    none                                    0                                 1 / (4 n)
+
+with V(ε) = e^ε / (e^ε - 1)^2. People are parted into m groups of one question each, by lot; the
+first formula is for groups of the same size. For small ε the price against geometric noise is about
+n ε^2 V / (2 m), which falls with m; √m instead of m is what a δ buys, and then the price does not
+depend on m.
+
+Limit, for many people and shares of one half: m / (4 M^2 n), M being the largest |E f x| / E f of
+an f with values in [1, e^ε], over the corners x of {-1, 1}^m: reports have information of trace at
+most M^2 about the m means (density 1 + <ϑ, x>). Along any direction <u, x> is symmetric and has the
+variance 1, so a half-space of probability q <= 1/2 has E[<u, x>; there] <= √(q / 2), and
+
+    M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond;   tanh(ε / 2) for one count
+
+so that one drawn question is as good as anything up to ε = ln 3 = 1.10.
+
+The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `delta`, `counts`, `people`,
+`exact`, `measured` with its Monte-Carlo error `error` about these people; `exact_drawn`,
+`limit_drawn`; `limit` null: it is known for the population) and `findings`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon, decimal_text
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import rows as forms
+from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.frame.figures import new_figure
+from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.population import discrete_laplace
+from deniable.simulations.studies.compose.accounts import gaussian_mu
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+ONE_QUESTION = Series("local", "one-question", "devices, one drawn question", look(0))
+ALL = Series("local", "all-questions", "devices, all questions", look(5))
+GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
+GAUSSIAN = Series("central", "gaussian", "trusted, Gaussian", look(3))
+NONE = Series("none", "share", "no privacy", look(2))
+SERIES = (ONE_QUESTION, ALL, GEOMETRIC, GAUSSIAN, NONE)
+Array = forms.Array
+
+
+OPTIONS = (
+    option.epsilons("0.5,1,2,4"),
+    option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
+    option.Option(
+        "counts", "1,4,16,64,256", option.several(option.whole(1, 4_096)), "questions for each"
+    ),
+    option.Option("delta", 1e-6, option.inside(), "the probability that Gaussian noise gives up",
+                  "δ"),
+    option.repetitions(400),
+)  # fmt: skip
+
+
+def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+    if min(options["people"]) < max(options["counts"]):
+        raise WrongUse("people: at least as many as counts, so that each question is asked")
+    return options
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    """Every number of people with the middle number of counts, and the other way round."""
+    middle_people, middle = (comparison.middle(options[key]) for key in ("people", "counts"))
+    pairs = [(n, middle) for n in options["people"]]
+    pairs += [(middle_people, m) for m in options["counts"] if m != middle]
+    shared = {key: options[key] for key in ("delta", "repetitions")}
+    return [
+        {"epsilon": e, "people": n, "counts": m, **shared}
+        for e in options["epsilon"]
+        for n, m in pairs
+    ]
+
+
+def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+    epsilon, n, m = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["counts"])
+    delta, times = float(cell["delta"]), int(cell["repetitions"])
+    design, part = RandomizedResponse(epsilon), RandomizedResponse(_part(epsilon, m))
+    noise = DiscreteLaplace(epsilon, m)
+    deviation = math.sqrt(m) / gaussian_mu(float(epsilon), delta)
+    yes, sampling = n // 2, 1 / (4 * n)
+    true = yes / n * (1 - yes / n)
+    groups = (n // m + (np.arange(m) < n % m)).astype(np.int64)
+    asked = float(np.mean(design.variance(1, 0.5) / groups))
+    lots = float(np.mean((n - groups) / groups / (n - 1))) * true
+    wide = (times, m)
+    heard = generator.hypergeometric(yes, n - yes, groups, wide)
+    found: dict[Series, tuple[float, Array | None]] = {
+        ONE_QUESTION: (asked + lots, _estimates(design, heard, groups, generator) - yes / n),
+        ALL: (
+            part.variance(n, 0.5),
+            _estimates(part, np.full(wide, yes), np.full(m, n), generator) - yes / n,
+        ),
+        GEOMETRIC: (noise.variance / n**2, discrete_laplace(noise, wide, generator) / n),
+        GAUSSIAN: ((deviation / n) ** 2, generator.normal(0, deviation, wide) / n),
+        NONE: (0.0, None),
+    }
+    drawn = {ONE_QUESTION: asked + float(np.mean(1 / groups)) / 4}
+    return [
+        {
+            "model": series.model,
+            "estimator": series.mechanism,
+            "epsilon": str(epsilon),
+            "delta": delta if series is GAUSSIAN else 0.0,
+            "counts": m,
+            "people": n,
+            "exact": exact,
+            **(forms.NOTHING if errors is None else forms.measured((errors**2).mean(axis=1))),
+            "limit": None,
+            "exact_drawn": drawn.get(series, exact + sampling),
+            "limit_drawn": limit(float(epsilon), m) / n if series.model == "local" else sampling,
+        }
+        for series, (exact, errors) in found.items()
+    ]
+
+
+def limit(epsilon: float, counts: int) -> float:
+    """m / (4 M^2): n times what no local protocol's mean squared error is below."""
+    reach = math.tanh(epsilon / 2) ** 2
+    if counts > 1 and epsilon > math.log(3):
+        reach = math.expm1(epsilon) / 8
+    return counts / (4 * reach)
+
+
+def _part(epsilon: Epsilon, counts: int) -> Epsilon:
+    """ε / m, rounded down to what can be written."""
+    return Epsilon(decimal_text(max(1, epsilon.billionths // counts)))
+
+
+def _estimates(
+    design: RandomizedResponse, yes: forms.Whole, asked: forms.Whole, generator: np.random.Generator
+) -> Array:
+    """Shares of yes, from the reports of `yes` of those who are `asked`."""
+    keep, lie = design.keep / ONE, design.lie / ONE
+    said = generator.binomial(yes, keep) + generator.binomial(asked - yes, lie)
+    return np.asarray((said / asked - lie) / (keep - lie))
+
+
+def report(options: Options, rows: Sequence[Row]) -> Report:
+    epsilon, people, m = (
+        comparison.middle(options[key]) for key in ("epsilon", "people", "counts")
+    )
+    findings = _findings(rows, epsilon, people, m, options)
+    return Report(
+        findings=findings,
+        figures=[
+            Figure(
+                "counts",
+                f"How far off each of m counts of {people:,} people is, at ε {epsilon}, against m. "
+                "Lines are formulas, points are simulations.",
+                lambda: _counts_figure(
+                    comparison.pick(rows, epsilon=epsilon, people=people), people, epsilon
+                ),
+            ),
+            Figure(
+                "price",
+                "The squared error of one drawn question by that of a trusted server, for each "
+                "person asked: it falls with m where noise is pure, and does not depend on m where "
+                f"δ {options['delta']:g} is given up.",
+                lambda: forms.price_figure(
+                    comparison.pick(rows, people=people),
+                    ONE_QUESTION,
+                    (GEOMETRIC, GAUSSIAN),
+                    "counts",
+                ),
+            ),
+        ],
+        tables=[_table(rows)],
+        method=[
+            (
+                "Half of the people say yes to each question. Errors in figure and table are about "
+                "these people; `exact_drawn` in the rows adds the spread of a sample."
+            ),
+            (
+                f"As a check, {options['repetitions']:,} populations are drawn for each line: the "
+                "largest distance of a measured mean squared error from its formula is "
+                f"{forms.worst_deviation(rows):.1f} Monte-Carlo errors. Reports and geometric "
+                "noise are whole numbers; Gaussian noise in doubles is a simulation of its "
+                "distribution."
+            ),
+            (
+                "The limit is for many people and shares of one half: information of reports about "
+                "all shares together. Up to ε 1.10 one drawn question reaches it."
+            ),
+        ],
+        document=forms.document(options, rows, findings),
+    )
+
+
+def _findings(
+    rows: Sequence[Row], epsilon: str, people: int, m: int, options: Options
+) -> list[str]:
+    here = comparison.pick(rows, epsilon=epsilon, people=people, counts=m)
+    said = {
+        each: comparison.figure(100 * comparison.Z95 * math.sqrt(forms.value(here, each)))
+        for each in SERIES
+    }
+    most = max(options["counts"])
+    there = comparison.pick(rows, epsilon=epsilon, people=people, counts=most)
+    ratio = forms.value(there, ALL) / forms.value(there, ONE_QUESTION)
+    pure, gaussian = (
+        comparison.figure(people / forms.price(there, ONE_QUESTION, each))
+        for each in (GEOMETRIC, GAUSSIAN)
+    )
+    (row,) = forms.of(there, ONE_QUESTION)
+    over = comparison.number(row, "exact_drawn") / comparison.number(row, "limit_drawn")
+    return [
+        (
+            f"With {people:,} people at ε {epsilon}, devices that answer one of {m} questions give "
+            f"each count to ± {said[ONE_QUESTION]} points, and to ± {said[ALL]} if they answer all "
+            f"at ε / {m}; a trusted server to ± {said[GEOMETRIC]}, or ± {said[GAUSSIAN]} with δ "
+            f"{options['delta']:g}."
+        ),
+        (
+            f"With {most} questions all of them have {comparison.figure(ratio)} times the variance "
+            f"of one that is drawn, whose price is n / {pure} against pure noise, and n / "
+            f"{gaussian} against Gaussian noise; about the population its squared error is "
+            f"{over:.2f} times the least of any local protocol."
+        ),
+    ]
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    lines = []
+    for row in forms.of(rows, ONE_QUESTION):
+        epsilon, people, m = row["epsilon"], row["people"], row["counts"]
+        here = comparison.pick(rows, epsilon=epsilon, people=people, counts=m)
+        errors = [
+            f"± {comparison.figure(100 * comparison.Z95 * math.sqrt(forms.value(here, each)))}"
+            for each in SERIES[:-1]
+        ]
+        lines.append([str(epsilon), f"{m:,}", f"{people:,}", *errors])
+    labels = [each.label for each in SERIES[:-1]]
+    return Table(
+        "Error of a count of these people, in points: 1.96 standard errors",
+        ["ε", "counts", "people", *labels],
+        lines,
+    )
+
+
+def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib.figure.Figure:
+    figure = new_figure(width=9.0)
+    these, population = figure.subplots(1, 2, sharey=True)
+    for each in SERIES[:-1]:
+        forms.draw(these, rows, each, "counts")
+    for each in SERIES:
+        forms.draw(population, rows, each, "counts", exact="exact_drawn", measured=None)
+    forms.draw_limit(population, rows, ONE_QUESTION, "counts", "limit_drawn")
+    ticks = sorted({comparison.number(row, "counts") for row in rows})
+    for axes, title in ((these, "these people"), (population, "their population")):
+        axes.set(xscale="log", yscale="log", xlabel="counts of everybody", title=title)
+        forms.plain_ticks(axes, ticks)
+    these.set_ylabel("standard error of a share")
+    figure.suptitle(f"Many counts of {people:,} people, ε {epsilon}", fontsize=12)
+    handles, labels = population.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+STUDY = Study(
+    name="counts",
+    question="What do many counts of everybody cost without trusting the server?",
+    options=OPTIONS,
+    cells=cells,
+    run=run,
+    report=report,
+    check=_check,
+)

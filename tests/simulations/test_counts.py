@@ -1,0 +1,61 @@
+"""Many counts of everybody: errors by formula and by draws, and the least of any local protocol."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.shared.cli.command import main
+from deniable.simulations import simulate
+from deniable.simulations.studies.counts import limit
+
+
+def test_a_price_is_the_one_computed_elsewhere() -> None:
+    """m V / n and 2 m^2 / (ε n)^2: n / 139 at ε 1 for 64 counts, but for geometric noise, which has
+    a part in 10^5 less, and for who is asked, which adds (m - 1) / (4 (n - 1))."""
+    n = 10**6
+    row, _, geometric, *_ = simulate("counts", epsilon=1, people=n, counts=64, repetitions=9).rows
+    noise = float(row["exact"] or 0) - 63 / (4 * (n - 1))
+    assert noise == pytest.approx(64 * 0.9206735942 / n, rel=1e-6)
+    assert noise / float(geometric["exact"] or 0) / n == pytest.approx(1 / 139, rel=2e-3)
+
+
+@pytest.mark.parametrize("people", [20, 100_001])
+def test_errors_are_those_of_the_formulas(people: int) -> None:
+    """Within 6.5 Monte-Carlo errors, groups of different sizes among them. Twin: those of another ε
+    are not."""
+    asked: dict[str, Any] = {"people": people, "counts": 7, "repetitions": 3000}
+    rows, others = (simulate("counts", epsilon=e, **asked).rows for e in (1, 2))
+    for row, other in zip(rows, others, strict=True):
+        if row["measured"] is None:
+            continue
+        exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
+        assert abs(measured - exact) <= 6.5 * error, row
+        assert abs(measured - float(other["exact"] or 0)) > 6.5 * error
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("counts", [1, 2, 3])
+def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None:
+    """By every f with values 1 and e^ε, which are extremal: |E f x| / E f is at most that of the
+    limit, and one question has as much up to ε = ln 3. Twin: of a larger ε it is exceeded."""
+    corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
+    told = np.array(list(itertools.product((1.0, math.exp(epsilon)), repeat=2**counts)))
+    reach = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())
+    assert counts / (4 * reach**2) >= limit(epsilon, counts) * (1 - 1e-12)
+    if epsilon <= math.log(3) or counts == 1:
+        assert reach == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
+        assert counts / (4 * reach**2) < limit(epsilon * 0.9, counts)
+
+
+def test_the_limit_is_the_same_from_both_sides_of_three() -> None:
+    edge = math.log(3)
+    assert limit(edge, 5) == pytest.approx(limit(edge + 1e-9, 5), rel=1e-6)
+    assert limit(2.0, 1) < limit(2.0, 5) / 3  # beyond it, several count for more
+
+
+def test_each_question_has_to_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "counts", "--people", "100", "--counts", "101"]) == 2
+    assert "people: at least as many as counts" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""What a shuffler buys: reports as large as stays private, and one more line in three studies."""
+
+import itertools
+import json
+import math
+
+import pytest
+
+from deniable.server.estimation.shuffled import shuffled_delta
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations import simulate
+from deniable.simulations.frame.shuffler import STEP, TRUST, report_epsilon
+
+TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
+    ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),
+    ("0.1", 10**6, 9_996, 51.3, 5.94), ("1", 10**3, 30.3, 6.40, 3.27),
+    ("1", 10**4, 96.0, 6.52, 5.47), ("1", 10**6, 959, 6.53, 10.06),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epsilon", "people", "local", "mixed", "reported"), TABLE)
+def test_a_count_is_off_by_what_was_computed_elsewhere(
+    epsilon: str, people: int, local: float, mixed: float, reported: float
+) -> None:
+    rows = simulate("shuffle", epsilon=epsilon, people=people, repetitions=9, share=0.5).rows
+    errors = [math.sqrt(float(row["exact"] or 0)) for row in rows]
+    assert errors == pytest.approx([local, mixed, 14.1 if epsilon == "0.1" else 1.36], rel=3e-3)
+    assert float(str(rows[1]["report_epsilon"])) == pytest.approx(reported, abs=0.006)
+
+
+@pytest.mark.parametrize(("epsilon", "people"), [("0.1", 500), ("1", 10**5), ("4", 10**9)])
+def test_no_larger_report_is_as_private(epsilon: str, people: int) -> None:
+    found = float(report_epsilon(Epsilon(epsilon), people))
+    assert shuffled_delta(found, people, float(epsilon)) <= 1e-6
+    assert shuffled_delta(found + 2 * STEP / 1e9, people, float(epsilon)) > 1e-6
+
+
+def test_reports_are_never_below_what_they_are_alone_nor_above_what_a_survey_has() -> None:
+    assert report_epsilon(Epsilon("0.123456789"), 2) == Epsilon("0.123456789")
+    assert report_epsilon(Epsilon("0.00001"), 2) == Epsilon("0.00001")
+    assert report_epsilon(Epsilon("20"), 10**9) == Epsilon("20")
+    assert report_epsilon(Epsilon("19"), 10**9, 0.5) == Epsilon("20")
+
+
+@pytest.mark.parametrize("others", list(itertools.product((0, 1), repeat=3)))
+def test_a_shuffled_count_is_as_private_as_is_said(others: tuple[int, ...]) -> None:
+    """The exact distribution of the count of four people, by convolution, whatever the others
+    answer: its δ is at most that of the account. Twin: one person alone has more."""
+    design = RandomizedResponse(Epsilon("1.5"))
+    keep = design.keep / ONE
+
+    def count(answers: tuple[int, ...]) -> list[float]:
+        found = [1.0]
+        for answer in answers:
+            yes = keep if answer else 1 - keep
+            found = [a * (1 - yes) + b * yes for a, b in zip([*found, 0], [0, *found], strict=True)]
+        return found
+
+    for epsilon in (0.2, 0.7, 1.2):
+        pairs = [(count((*others, mine)), count((*others, 1 - mine))) for mine in (0, 1)]
+        exact = max(
+            sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(*pair, strict=True))
+            for pair in pairs
+        )
+        assert exact <= shuffled_delta(1.5, 4, epsilon) + 1e-12
+        assert exact < shuffled_delta(1.5, 1, epsilon)
+
+
+@pytest.mark.parametrize("study", ["bit", "histogram"])
+def test_a_study_has_a_shuffled_line_between_the_two(study: str) -> None:
+    found = simulate(study, epsilon=[0.1, 1], people=[1e4, 1e6], repetitions=30)
+    for epsilon, people in itertools.product(("0.1", "1"), (10**4, 10**6)):
+        here = [row for row in found.rows if (row["epsilon"], row["people"]) == (epsilon, people)]
+        for k in {row.get("options") for row in here}:
+            least = {
+                model: min(float(row["exact"] or 0) for row in here
+                           if row["model"] == model and row.get("options") == k)
+                for model in ("central", "shuffled", "local")
+            }  # fmt: skip
+            assert least["central"] < least["shuffled"] < least["local"]
+    assert any(TRUST in sentence for sentence in found.findings)
+
+
+def test_drawn_errors_of_shuffled_reports_are_those_of_the_formula() -> None:
+    """Within 6.5 Monte-Carlo errors. Twin: with the ε of the unshuffled report they are not."""
+    rows = simulate("shuffle", epsilon=1, people=1e4, repetitions=4000, seed=3).rows
+    for row in rows:
+        off = abs(float(row["measured"] or 0) - float(row["exact"] or 0))
+        assert off <= 6.5 * float(row["error"] or 0), row
+    local, mixed, _ = rows
+    assert float(local["exact"] or 0) > 100 * float(mixed["measured"] or 0)
+
+
+def test_a_survey_says_what_a_shuffler_would_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--people", "10000", "--forged", "0", "--repetitions", "5", "--json"]
+    assert main(["simulate", "survey", *words]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert cells
+    for cell in cells:
+        assert cell["trusted"] < cell["shuffled"] < cell["half_width"]
+    crashed = next(cell for cell in cells if cell["question"] == "crashed")
+    design = RandomizedResponse(report_epsilon(Epsilon(crashed["epsilon"]), 10_000))
+    half = 1.959964 * math.sqrt(design.variance(10_000, crashed["truth"]))
+    assert crashed["shuffled"] == pytest.approx(half, rel=1e-6)

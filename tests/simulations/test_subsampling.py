@@ -1,0 +1,133 @@
+"""Subsample and aggregate: private quantiles, noise for what one block can move, and the errors."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from deniable.simulations import simulate
+from deniable.simulations.central import subsample as central
+from deniable.simulations.studies.subsample import SHARP, formulas, limit
+from tests.plausible import assert_implausible, assert_plausible
+
+
+def log_density(values: list[float], share: float, epsilon: float, x: np.ndarray) -> np.ndarray:
+    """Of the released quantile at each x: normalized by the sum over all gaps."""
+    ends, logs = central.gaps(np.array([values]), share, epsilon)
+    whole = float((np.diff(ends[0]) * np.exp(logs)).sum())
+    place = np.clip(np.searchsorted(ends[0], x, side="right") - 1, 0, len(logs) - 1)
+    return np.asarray(logs[place] - math.log(whole))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_quantiles_of_blocks_are_private(share: float, epsilon: float) -> None:
+    """Some values, and one of them moved anywhere, also out of the range. Twin: a third of ε is
+    passed, and two moved values pass more than one does."""
+    generator, x = np.random.default_rng(6), np.linspace(0, 1, 1_001)[1:-1]
+    worst = [0.0, 0.0]
+    for k in (1, 2, 5, 9):
+        for _ in range(40):
+            values = generator.uniform(0, 1, k).tolist()
+            for moved in (-3.0, 0.0, 0.5, 1.0, 7.0):
+                for many in (1, 2):
+                    other = [*values[: max(0, k - many)], *[moved] * min(k, many)]
+                    logs = (log_density(v, share, epsilon, x) for v in (values, other))
+                    change = float(np.abs(next(logs) - next(logs)).max())
+                    worst[many - 1] = max(worst[many - 1], change)
+    assert epsilon / 3 < worst[0] <= epsilon * (1 + 1e-9)
+    assert worst[1] > worst[0]
+
+
+def test_draws_are_those_of_the_density() -> None:
+    """The probability of each gap, by the density. Twin: at another ε."""
+    values, n = [0.1, 0.15, 0.6, 0.65, 0.9], 30_000
+    drawn = central.private_quantile(np.tile(values, (n, 1)), 0.5, 2.0, np.random.default_rng(2))
+    ends, logs = central.gaps(np.array([values]), 0.5, 2.0)
+    weights = np.diff(ends[0]) * np.exp(logs)
+    for place, probability in enumerate(weights / weights.sum()):
+        inside = int(((drawn > ends[0][place]) & (drawn <= ends[0][place + 1])).sum())
+        assert_plausible(inside, n, float(probability))
+    middle = int(((drawn > 0.15) & (drawn <= 0.6)).sum())
+    other = np.diff(ends[0]) * np.exp(logs / 2)
+    assert_implausible(middle, n, float(other[2] / other.sum()))
+
+
+def test_a_winsorized_mean_has_noise_for_one_block() -> None:
+    """A mean of values in an interval of this width moves by width / k: Laplace noise for half of ε
+    has that scale by ε / 2; the quartiles have a quarter each."""
+    assert float(central.noise_scale(0.3, 50, 2.0)) == pytest.approx(0.3 / 50 / (2.0 / 2))
+    values = np.tile(np.linspace(0.4, 0.6, 200), (20_000, 1))
+    found = central.winsorized_mean(values, 8.0, np.random.default_rng(8))
+    assert found.mean() == pytest.approx(0.5, abs=6.5 * found.std() / math.sqrt(20_000))
+    wide = 2 * central.WIDE * 0.1
+    wanted = 2 * float(central.noise_scale(wide, 200, 8.0)) ** 2
+    assert found.var() == pytest.approx(wanted, rel=0.15)
+
+
+def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two quartiles and one noise, whose scale is the width by k and by its part of ε."""
+    spent: list[float] = []
+
+    def quantile(values: np.ndarray, share: float, epsilon: float, _: object) -> np.ndarray:
+        spent.append(epsilon)
+        return np.full(len(values), share)
+
+    def noise(width: np.ndarray, blocks: int, epsilon: float) -> np.ndarray:
+        scale = original(width, blocks, epsilon)
+        spent.append(float(width[0] / blocks / scale[0]))
+        return scale
+
+    original = central.noise_scale
+    monkeypatch.setattr(central, "private_quantile", quantile)
+    monkeypatch.setattr(central, "noise_scale", noise)
+    central.winsorized_mean(np.full((3, 10), 0.5), 2.0, np.random.default_rng(1))
+    assert len(spent) == 3
+    assert sum(spent) == pytest.approx(2.0, rel=1e-12)
+
+
+def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
+    found = [formulas(e, 10**6) for e in (0.5, 1.0, 2.0, 4.0)]
+    search = [next(v for s, v in each.items() if s.mechanism == "search") for each in found]
+    assert search == pytest.approx([26.2, 7.36, 2.71, 1.69], rel=2e-3)
+    assert next(v for s, v in found[1].items() if s.mechanism == "clip") == pytest.approx(
+        42.1, abs=0.1
+    )
+    aggregated = [next(iter(list(formulas(1.0, n).items())[2:3]))[1] for n in (10**6, 10**12)]
+    assert aggregated[0] > 1.5
+    assert aggregated[1] == pytest.approx(1, abs=2e-3)
+
+
+def test_errors_are_those_of_the_formulas() -> None:
+    """With many people: within 6.5 Monte-Carlo errors and 12 % for what is not of first order.
+    Twin: the search is no cheaper than the mean of all."""
+    rows = simulate("subsample", epsilon=2, people=1e7, repetitions=600, seed=5).rows
+    for row in rows:
+        exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
+        assert abs(measured - exact) <= 6.5 * error + 0.12 * exact, row
+        if row["estimator"] == "search":
+            assert measured - 1e-7 > 6.5 * error + 0.12e-7
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.2, 3.0])
+def test_no_report_tells_more_of_a_centre(epsilon: float) -> None:
+    """By linear programming over all channels of people in 14 parts of the line: information of a
+    column f is (E f s)^2 / E f, largest at two-valued columns, here those that are intervals from
+    an end or from both. Twin: randomized response reaches it for small ε."""
+    from scipy.stats import norm
+
+    cuts = norm.ppf(np.linspace(0, 1, 15))
+    mass = np.full(14, 1 / 14)
+    score = np.diff(-norm.pdf(cuts)) / mass
+    parts = [range(a, b) for a in range(14) for b in range(a + 1, 15)]
+    columns = np.ones((2 * len(parts), 14))
+    for place, part in enumerate(parts):
+        columns[2 * place, list(part)] = math.exp(epsilon)
+        columns[2 * place + 1] = math.exp(epsilon) + 1 - columns[2 * place]
+    told = (columns @ (mass * score)) ** 2 / (columns @ mass)
+    found = optimize.linprog(-told, A_eq=columns.T, b_eq=np.ones(14))
+    assert found.fun is not None
+    assert 1 / -found.fun >= limit(epsilon) * (1 - 1e-9)
+    if epsilon < SHARP:
+        assert 1 / -found.fun == pytest.approx(limit(epsilon), rel=1e-3)

@@ -1,0 +1,121 @@
+"""A mean of vectors: PrivUnit is private and at the limit, noise has the errors that are said."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.shared.privacy.caps import best_cap
+from deniable.simulations import simulate
+from deniable.simulations.central import vectors
+from deniable.simulations.population.caps import cap_probability, cosines
+from deniable.simulations.studies.compose.accounts import gaussian_mu
+from tests.plausible import assert_implausible, assert_plausible
+
+
+@pytest.mark.parametrize(("dimension", "least"), [
+    (10, 59.73), (20, 122.98), (100, 629.35), (1000, 6326.4),
+])  # fmt: skip
+def test_the_least_error_is_the_one_computed_elsewhere(dimension: int, least: float) -> None:
+    """n times the mean squared length at ε 1; Monte-Carlo within 6.5 errors. Twin: of another ε."""
+    asked: dict[str, Any] = {"people": 1e4, "dimension": dimension, "repetitions": 4000}
+    row, other = (simulate("vector", epsilon=e, **asked).rows[0] for e in (1, 1.1))
+    exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
+    assert 1e4 * exact == pytest.approx(least, rel=1e-4)
+    assert abs(measured - exact) <= 6.5 * error
+    assert float(row["limit"] or 0) == pytest.approx(exact, rel=1e-12)
+    assert float(other["exact"] or 0) < 0.9 * exact
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_a_report_s_density_is_one_of_two(epsilon: float) -> None:
+    """Inside the cap and outside, by the uniform one; their ratio is e^ε, and they make up one
+    distribution. Twin: for another part of the sphere they do not."""
+    for dimension in (2, 10, 1000):
+        _, both = best_cap(dimension, epsilon)
+        part = both / 2
+        inside = cap_probability(epsilon, part)
+        assert inside / part == pytest.approx(math.exp(epsilon) * (1 - inside) / (1 - part))
+        other = part * 1.1
+        assert inside / other != pytest.approx(math.exp(epsilon) * (1 - inside) / (1 - other))
+
+
+def test_cosines_have_their_distribution() -> None:
+    """In three dimensions heights on a sphere are uniform, so a cap is seen at a glance."""
+    generator, n = np.random.default_rng(7), 40_000
+    _, both = best_cap(3, 2.0)
+    found = cosines(2.0, 3, n, generator)
+    threshold = 1 - both  # part = (1 - threshold) / 2
+    inside = int((found > threshold).sum())
+    assert_plausible(inside, n, cap_probability(2.0, both / 2))
+    assert_implausible(inside, n, cap_probability(1.7, both / 2))
+    high, low = found[found > threshold], found[found <= threshold]
+    assert_plausible(int((high > (1 + threshold) / 2).sum()), len(high), 0.5)
+    assert_plausible(int((low > (threshold - 1) / 2).sum()), len(low), 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_no_report_reaches_further_than_a_cap(epsilon: float, dimension: int) -> None:
+    """|E f x| / E f of random f with values 1 and e^ε, on points spread over the sphere: m is
+    above all, and is reached by the cap."""
+    generator = np.random.default_rng(3)
+    points = generator.normal(size=(400, dimension))
+    points = np.concatenate([points, -points])
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    gain, e = best_cap(dimension, epsilon)[0], math.exp(epsilon)
+
+    def reach(f: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        return float(np.linalg.norm(f @ points) / f.sum())
+
+    along = points @ points[0]
+    caps = [reach(np.where(along > x, e, 1.0)) for x in np.linspace(-1, 1, 81)]
+    others = [reach(np.where(generator.random(800) < p, e, 1.0)) for p in np.linspace(0, 1, 40)]
+    bands = [reach(np.where(np.abs(along) > x, e, 1.0)) for x in np.linspace(0, 1, 40)]
+    assert max(caps) == pytest.approx(gain, rel=0.1)
+    assert max(*others, *bands) < gain
+
+
+def test_pure_noise_is_private_in_every_direction() -> None:
+    """ln density is -|v| / scale: by the triangle inequality it moves by |a - b| / scale at most,
+    which is ε for the largest move, and reached behind both. Twin: a longer move."""
+    generator, epsilon, n = np.random.default_rng(5), 0.7, 50
+    scale = vectors.pure_scale(epsilon, n)
+    for d in (1, 4):
+        away = np.zeros(d)
+        away[0] = 2 / n  # from one point of the sphere to the one opposite
+        v = generator.normal(size=(2000, d)) * 3 * scale
+        behind = np.concatenate([v, -5 * away[None]])
+        lengths = np.linalg.norm(behind, axis=1), np.linalg.norm(behind - away, axis=1)
+        assert np.abs(lengths[0] - lengths[1]).max() / scale <= epsilon * (1 + 1e-12)
+        longer = np.linalg.norm(behind - 1.1 * away, axis=1)
+        assert np.abs(lengths[0] - longer).max() / scale > epsilon
+
+
+def test_lengths_of_noise_are_those_of_their_densities() -> None:
+    """E|v|^2 by a sum over the density of the length, r^(d-1) e^(-r / scale)."""
+    scale, r = 0.3, np.linspace(1e-6, 40, 400_001)
+    for d in (1, 2, 10):
+        density = r ** (d - 1) * np.exp(-r / scale)
+        direct = float((r**2 * density).sum() / density.sum())
+        assert vectors.pure_error(scale, d) == pytest.approx(direct, rel=1e-3)
+        drawn = vectors.pure_lengths(scale, d, 40_000, np.random.default_rng(d)) ** 2
+        error = float(drawn.std() / 200)
+        assert abs(drawn.mean() - direct) <= 6.5 * error
+        assert abs(drawn.mean() - 1.3 * direct) > 6.5 * error  # twin
+    gauss = vectors.gaussian_lengths(2.0, 7, 40_000, np.random.default_rng(1)) ** 2
+    assert abs(gauss.mean() - 28) <= 6.5 * gauss.std() / 200
+
+
+def test_prices_tend_to_their_formulas_for_small_epsilon() -> None:
+    """n π / (2 (d + 1)) against pure noise in many dimensions; against Gaussian noise n π d / 2
+    by 4 d / μ^2 with ε^2."""
+    found = simulate(
+        "vector", epsilon="0.01", people=1000, dimension=1000, repetitions=9, delta=0.1
+    )
+    rows = {row["estimator"]: float(row["exact"] or 0) for row in found.rows}
+    assert rows["privunit"] / rows["pure"] == pytest.approx(1000 * math.pi / 2002, rel=0.02)
+    mu = gaussian_mu(0.01, 0.1)
+    wanted = 1000 * math.pi / 2 * mu**2 / 0.01**2
+    assert rows["privunit"] / rows["gaussian"] == pytest.approx(wanted, rel=0.02)
