@@ -124,15 +124,18 @@ def error_figure(
     figure = new_figure(width=7.0 if len(sides) == 1 else 9.4)
     panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
     ends: list[tuple[float, Series]] = []
+    people = [number(r, "people") for r in rows]
     for side, axes in zip(sides, panels, strict=True):
         ends = [end for each in series for end in _draw(axes, rows, each, side, scale)]
+        if min(people) == max(people):  # no axis can be made from one number
+            axes.set_xlim(people[0] / 2, people[0] * 2)
         axes.set(xscale="log", yscale="log", xlabel="people")
         axes.set_title(side.label if len(sides) > 1 else title)
         axes.grid(visible=True, which="major")
     if len(sides) > 1:
         figure.suptitle(title, fontsize=12)
     panels[0].set_ylabel(unit)
-    _label_ends(panels[-1], ends, max(number(r, "people") for r in rows))
+    _label_ends(panels[-1], ends, max(people))
     return figure
 
 
