@@ -24,8 +24,10 @@ from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope, sealing
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
-from deniable.shared.survey import document, sealing_key, signing
+from deniable.shared.survey import document, questions, sealing_key, signing
 from deniable.shared.survey.document import Report, Survey
+from deniable.shared.survey.reader import Reader
+from deniable.shared.survey.words import NO_WORDS
 from tests.conformance.python_client import Adapter, Message, serve
 
 FAULTS: dict[str, Callable[[], Adapter | None]] = {}
@@ -115,6 +117,24 @@ def believes_any_integers() -> None:
         return document._parse(table)
 
     put(document, "parse_document", parsed)
+
+
+@fault("crossed_questions_are_answered_and_bad_pairs_refused")
+def believes_any_pairs() -> None:
+    def read(reader: Reader, _: object) -> Any:  # Any: whatever stands there
+        return tuple(map(tuple, reader.optional("cross", list) or []))
+
+    put(document, "read_cross", read)
+
+
+@fault("crossed_questions_are_answered_and_bad_pairs_refused")
+def knows_no_pairs() -> None:
+    put(document, "read_cross", lambda *_: ())
+
+
+@fault("words_for_people_change_nothing")
+def knows_no_words() -> None:
+    put(questions, "read_words", lambda *_: NO_WORDS)
 
 
 @fault("bad_documents_are_refused")

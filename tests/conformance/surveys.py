@@ -75,6 +75,22 @@ def bad_documents_are_refused(stage: Stage) -> None:
     refused(stage, *(entry(text.encode()) for text in bad_documents()))
 
 
+@check
+def crossed_questions_are_answered_and_bad_pairs_refused(stage: Stage) -> None:
+    """What the server counts together changes no report."""
+    both = ["crashed", "browser"]
+    bad: list[object] = [[], [both, both], [both, both[::-1]], [both[:1] * 2], [["crashed"]]]
+    bad += [[[*both, "minutes"]], [["crashed", "minutes"]], [["crashed", "none"]], both, "crashed"]
+    sound = crossed([both])
+    refused(stage, *map(entry, map(crossed, bad)), entry(crossed([both], ask=1)), sound=[sound])
+
+
+def crossed(pairs: object, **more: object) -> bytes:
+    table = json.loads(document())
+    table["survey"] |= {"cross": pairs, **more}
+    return json.dumps(table).encode()
+
+
 def bad_documents() -> list[str]:
     good, tiny = document().decode(), "0.000000001"  # too small for so fine a table
     integers = [str(each) for each in LocalLaplace(Epsilon(tiny), 255).integers]

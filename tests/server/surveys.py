@@ -76,15 +76,25 @@ def expected_cells(asked: Survey, numbers: Sequence[int]) -> list[int]:
         for cells, question, symbol in zip(
             totals, asked.questions, symbols(asked, number), strict=True
         ):
-            for cell in () if symbol is None else _counted(question, symbol):
+            for cell in _counted(question, symbol):
                 cells[cell] += 1
+    for one, other in asked.crossed:
+        both = [[0] * other.mechanism.cells for _ in range(one.mechanism.cells)]
+        for number in numbers:
+            named = dict(zip(asked.costs, symbols(asked, number), strict=True))
+            for cell in _counted(one, named[one.name]):
+                for place in _counted(other, named[other.name]):
+                    both[cell][place] += 1
+        totals += both
     if asked.asks_one:
         sent = [number % asked.drawn_from for number in numbers]
         totals.append([sent.count(place) for place in range(asked.drawn_from)])
     return [count for cells in totals for count in cells]
 
 
-def _counted(question: Question, symbol: int) -> list[int]:
+def _counted(question: Question, symbol: int | None) -> list[int]:
+    if symbol is None:
+        return []
     if question.mechanism.name != "unary":
         return [symbol]
     return [bit for bit in range(question.mechanism.cells) if symbol >> bit & 1]

@@ -18,6 +18,7 @@ from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.survey.document import Survey
 from tests.server.surveys import (
     BIT,
+    MIXED,
     NUMBER,
     choice,
     envelope,
@@ -28,6 +29,7 @@ from tests.server.surveys import (
     symbols,
 )
 
+CROSS = [["crashed", "browser"], ["languages", "crashed"], ["languages", "regions"]]
 SURVEYS = {
     "bit": survey(BIT),
     "number": survey(NUMBER),
@@ -41,6 +43,7 @@ SURVEYS = {
     "two of them": survey(BIT + NUMBER),
     "all at once": mixed(),
     "one of them": mixed(ask=1),
+    "crossed": survey(MIXED + choice(9, "unary", name="regions"), cross=CROSS),
 }
 
 

@@ -55,6 +55,7 @@ SIZES = {  # the least and the largest that each mechanism takes, and those at w
     "ternary": (2, 2, (2,)),
     "split-sign": (2, 2, (2,)),
     "optimal-table": (2, 32, (4,)),  # its examples: a survey's own is proved when it is read
+    "square-wave": (2, 128, (2, 3, 8, 16, 64, 100, 128)),
     "k-closest": (2, 1_024, (2, 3, 11, 100, 1_000, 1_024)),
 }
 CHOICES = [name.removeprefix("grouped-") for name in mechanisms("text")]

@@ -167,14 +167,16 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Shape) -> None:
 
 @every_mechanism
 def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Shape) -> None:
-    """Every answer in the range that it says is as probable as any, every other less."""
+    """Every answer in the range that it says is as probable as any, to one part in 2^40, and every
+    other less."""
     if isinstance(mechanism, NumberTable):
         for symbol in mechanism.encoding.symbols():
             first, last = mechanism.likeliest(symbol)
             column = [mechanism.weight(symbol, answer) for answer in range(mechanism.answers)]
             said = range(first, last + 1)
-            assert {column[answer] for answer in said} == {max(column)}
-            assert all(w < max(column) for a, w in enumerate(column) if a not in said)
+            alike = max(column) * (1 - Fraction(1, 2**40))
+            assert all(column[answer] >= alike for answer in said)
+            assert all(w < alike for a, w in enumerate(column) if a not in said)
 
 
 @every_mechanism

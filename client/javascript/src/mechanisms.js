@@ -233,6 +233,28 @@ function splitSign(e) {
   return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
 }
 
+/** A window of w symbols around the answer, its middle with the remainder. @param {bigint} e @param {number} m */
+function squareWave(e, m) {
+  const M = BigInt(m), [, high] = exp(e, BILLION, 192n);
+  const b = ((M + 1n) << 192n) / (2n * (high + (1n << 192n))), w = 2n * b + 1n;
+  const [far] = ceilUnits(e, BILLION, (E, on) => [
+    on.over(
+      on.whole(ONE + 4n * b * b),
+      on.times(on.plus(on.times(E, on.whole(w)), M), on.whole(ONE)),
+    ),
+  ]);
+  const near = (ONE - M * far) / w, middle = near + (ONE - M * far) % w;
+  const rows = Array.from(
+    { length: m + 1 },
+    (_, i) =>
+      Array.from({ length: m + Number(w) }, (_, j) => {
+        const off = Math.abs(j - i - Number(b));
+        return off === 0 ? middle : off <= Number(b) ? near : far;
+      }),
+  );
+  return numberTable(e, [w, far], rows);
+}
+
 /**
  * It has no formula: its integers stand in the survey, and are proved here. Undefined if they are no such list.
  * @param {bigint} e @param {number} m @param {bigint[]} given
@@ -279,6 +301,7 @@ export const MECHANISMS = {
   "ternary": { kind: "number", sizes: [2, 2], make: ternary },
   "split-sign": { kind: "number", sizes: [2, 2], make: splitSign },
   "optimal-table": { kind: "number", sizes: [2, 32], step: 2, given: true, make: optimalTable },
+  "square-wave": { kind: "number", sizes: [2, 128], make: squareWave },
   "grouped-k-randomized-response": {
     kind: "text",
     sizes: [2, 65_536],

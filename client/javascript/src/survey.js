@@ -88,6 +88,19 @@ export function billionths(text) {
   return match ? BigInt(match[1]) * BILLION + BigInt((match[2] ?? "").padEnd(9, "0")) : -1n;
 }
 
+/** Pairs of bits and choices, none twice, that are counted together. @param {unknown} pairs @param {Question[]} questions */
+function areCrossed(pairs, questions) {
+  if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > 10) return false;
+  /** @param {unknown} name */
+  const cells = (name) => questions.find((each) => each.name === name)?.cells ?? Infinity;
+  /** @param {unknown} pair */
+  const isPair = (pair) =>
+    Array.isArray(pair) && pair.length === 2 && pair[0] !== pair[1] &&
+    cells(pair[0]) * cells(pair[1]) <= 1_024;
+  return pairs.every(isPair) &&
+    new Set(pairs.map((pair) => [...pair].sort().join())).size === pairs.length;
+}
+
 /** @param {string} text the document's exact text */
 export function parseSurvey(text) {
   must(utf8.encode(text).length <= 2 ** 22, "at most 4 MiB");
@@ -110,7 +123,7 @@ export function parseSurvey(text) {
     "grace_days",
     "retention_days",
     "minimum_reports",
-    ...(Object.hasOwn(survey ?? {}, "ask") ? ["ask"] : []),
+    ...["ask", "cross"].filter((key) => Object.hasOwn(survey ?? {}, key)),
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
@@ -129,6 +142,7 @@ export function parseSurvey(text) {
   must(new Set(questions.map((each) => each.name)).size === questions.length, "question names");
   const asksOne = "ask" in survey;
   must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
+  must(!("cross" in survey) || (!asksOne && areCrossed(survey.cross, questions)), "cross");
   const opens = day(survey.opens),
     closes = day(survey.closes),
     { of, begins } = ROUNDS[survey.round];
@@ -286,10 +300,12 @@ function parseQuestion(table) {
     : kind === "text"
     ? placeText(length, buckets, salt)
     : placeChoice(options, other);
+  const cells = table.mechanism === "projective-geometry" ? Number(integers[1]) : size;
   return {
-    name: table.name,
+    name: String(table.name),
     kind: String(kind),
     epsilon,
+    cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // that the server counts; others are not crossed
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),

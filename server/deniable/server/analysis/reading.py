@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from deniable.server.results import About, Results, Round, Row
+from deniable.server.results import About, Distribution, Results, Round, Row
 from deniable.server.results.display import known_figures
 from deniable.shared.errors import Refused, WrongUse
 
@@ -44,6 +44,11 @@ class Answer:
             f"intervals about people like these{', all of them at once' if joint else ''}"
             f"{', at every look' if self.round.open else ''}."
         )
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """Of a number: None where its table or the number of reports does not tell it."""
+        return (self.round.distributions or {}).get(self.question)
 
     def people_needed(self, error: float) -> int:
         """How many reports it takes until half of every 95 % interval is no more than this, in the

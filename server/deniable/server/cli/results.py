@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deniable.server.results import (
         About,
         Comparison,
+        Crossed,
         Difference,
         QuestionResult,
         Results,
@@ -29,6 +30,7 @@ NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40
 MOST_IN_ORDER = 20  # of more labels, those that are told from 0 are shown, the highest first
 WIDTH = 90
+QUARTERS = (0.25, 0.5, 0.75)
 EMPTY = ("",) * 5
 READING = (
     "What is said is about the people who reported. Each 95 % interval is about people like",
@@ -144,6 +146,8 @@ def lines(results: Results) -> Iterator[str]:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
         yield "what those say who were asked a question is about all who reported, but for the"
         yield "interval of these people: that is about those who were asked."
+    if any(period.cross for period in results.rounds):
+        yield "Two questions at once (×) are counted in the same reports: that adds no ε."
     if results.repeat_rounds:
         yield f"Each install sends one report for {results.repeat_rounds} rounds at a time: such"
         yield "rounds share their noise and are not independent; a change shows in the next ones."
@@ -164,14 +168,26 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     for sentence in sentences(period.shuffled or (), results.epsilon):
         yield from (f"  {line}" for line in wrap(sentence, WIDTH))
     rows = [cells for question in results.of(period) for cells in _rows(question)]
+    rows += [cells for each in period.cross or () for cells in _crossed_rows(each)]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         yield "  " + _aligned(cells, widths)
+    yield from _quantile_lines(results, period)
     for name, vector in (period.vectors or {}).items():
         yield f"  {name}: {whole_text(vector)}"
     for name, floor in (period.floors or {}).items():
         yield from (f"  {line}" for line in wrap(f"{name}: {floor.words}", WIDTH))
     yield from _change_lines(results, period)
+
+
+def _quantile_lines(results: Results, period: Round) -> Iterator[str]:
+    from deniable.server.results.display import quantile_text
+
+    for name, found in (period.distributions or {}).items():
+        quarters = [each for each in found.quantiles if each.level in QUARTERS]
+        said = "; ".join(quantile_text(each, results.about[name].unit) for each in quarters)
+        words = f"{name}: {said}. These intervals hold all at once; --json has the rest."
+        yield from (f"  {line}" for line in wrap(words, WIDTH))
 
 
 def _verdict(period: Round) -> str:
@@ -241,6 +257,20 @@ def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:
         yield first, f"… {len(rows) - len(shown):,} others: {_floor(question)}", *EMPTY
 
 
+def _crossed_rows(each: Crossed) -> Iterator[tuple[str, ...]]:
+    """Two questions at once; the 95 % intervals of many answers hold at once."""
+    from deniable.server.results.display import figures
+
+    first, joint = " × ".join(each.questions), len(each.rows) > MOST_IN_ORDER
+    shown = _told(each.rows) if joint else each.rows
+    for row in shown[:ROWS_SHOWN]:
+        found = figures(row, "share", joint=joint)
+        yield first, row.label, *_cells(found, row.note), f"{row.reports:,}"
+        first = ""
+    if others := len(each.rows) - len(shown[:ROWS_SHOWN]):
+        yield first, f"… {others:,} others: --csv", *EMPTY
+
+
 def _told(rows: Sequence[Row]) -> Sequence[Row]:
     """Those that are told from 0, the highest first; where nothing is known, one that says so."""
     known = [row for row in rows if row.estimate is not None]
@@ -261,7 +291,8 @@ def _floor(question: QuestionResult) -> str:
 def _cells(found: Figures | None, note: str | None) -> tuple[str, str, str, str]:
     if found is None:
         return "–", note or "", "", ""
-    return found.whole, found.interval, found.margin, f"{found.these}{found.unit}"
+    these = f"{found.these}{found.unit}" if found.these else ""
+    return found.whole, found.interval, found.margin, these
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

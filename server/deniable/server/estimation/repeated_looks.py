@@ -77,8 +77,19 @@ def holders(counts: Cells, people: int, design: SupportDesign, confidence: float
 
 def mean(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
     """Of people like these, as positions in the range."""
-    values, needed = _positions(table), _needed(confidence)
-    return _bets(values, counts, needed), 1 - _bets(1 - values[::-1], counts[::-1], needed)
+    return mean_of_values(_positions(table), counts, confidence)
+
+
+def mean_of_values(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
+    """Of what people like these report, each report of one of the ascending `values`."""
+    needed = _needed(confidence)
+    return _bets(values, counts, needed), -_bets(-values[::-1], counts[::-1], needed)
+
+
+def bounded_mean(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
+    """Of people like these, whose reports have such values, ascending."""
+    needed = _needed(confidence)
+    return _bets(values, counts, needed), -_bets(-values[::-1], counts[::-1], needed)
 
 
 def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:

@@ -42,8 +42,9 @@ class Shares:
 
 
 def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
-    """The line from rates of reports to shares of people; exact where the rate is a Fraction."""
-    return (rate * ONE - design.lie) / (design.keep - design.lie)
+    """The design's own line, for what has a type."""
+    share: Rate = design.unbiased_share(rate)
+    return share
 
 
 def shares(

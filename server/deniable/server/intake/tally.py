@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.intake.codeword_sums import sums
+from deniable.server.intake.crossed import crossed
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -38,8 +39,8 @@ SOME = 8_192  # rows whose words stay in a processor's caches
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
-    """The counts of `count` reports, all the questions' cells one after another; then, where each
-    install is asked one question, how many reports each of them has.
+    """The counts of `count` reports, all the questions' cells one after another; then those of
+    pairs of questions; or, where each install is asked one, how many reports each of them has.
 
     Raises InvalidEnvelope("bad-payload") if a single one of them is not a report of this survey.
     """
@@ -48,13 +49,16 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     counts = [_counts(question, columns) for question, columns in parts]
     if survey.asks_one:
         counts.append(np.array([len(columns) for _, columns in parts], np.int64))
+    counts += crossed(survey, {question.name: columns for question, columns in parts})
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
 def empty_cells(survey: Survey) -> Cells:
     """Of no report: as many as `tally` counts."""
     asked = len(survey.questions) if survey.asks_one else 0
-    return np.zeros(sum(each.mechanism.cells for each in survey.questions) + asked, np.int64)
+    pairs = sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
+    cells = sum(each.mechanism.cells for each in survey.questions)
+    return np.zeros(cells + pairs + asked, np.int64)
 
 
 def check(survey: Survey, payload: bytes, count: int) -> None:

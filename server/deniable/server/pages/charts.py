@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from deniable.server.results.display import Figures
+from deniable.server.results.display import Figures, plain
+from deniable.server.results.document import Distribution
 
 Range = tuple[float, float]
 
@@ -90,6 +92,55 @@ class Trend:
     names: tuple[Tick, ...]
     height: int = TREND_HEIGHT
     bottom: int = TREND_BOTTOM
+
+
+@dataclass(frozen=True)
+class Step:
+    """Between two neighbouring points of a distribution: where the band is, and the curve."""
+
+    start: float
+    end: float
+    top: float
+    bottom: float
+    y_start: float
+    y_end: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The share below each value, rising from 0 to 1, with the band that holds all of it."""
+
+    steps: tuple[Step, ...]
+    ticks: tuple[Tick, ...]  # shares
+    names: tuple[Tick, ...]  # values
+    height: int = TREND_HEIGHT
+    bottom: int = TREND_BOTTOM
+
+
+def curve(found: Distribution) -> Curve:
+    """Between two points the truth is at least what it is at the first, at most at the second."""
+    points = found.points
+    values = Axis(points[0].at, points[-1].at, TREND_LEFT, RIGHT - 3)
+    shares = Axis(0, 1, TREND_BOTTOM, TREND_TOP)
+    steps = tuple(
+        Step(
+            start=values.place(here.at),
+            end=values.place(there.at),
+            top=shares.place(there.below_high),
+            bottom=shares.place(here.below_low),
+            y_start=shares.place(here.below_consistent),
+            y_end=shares.place(there.below_consistent),
+        )
+        for here, there in pairwise(points)
+    )
+    quarters = (Tick(shares.place(n / 4), f"{25 * n} %") for n in range(5))
+    return Curve(steps, tuple(quarters), _values(values))
+
+
+def _values(axis: Axis) -> tuple[Tick, ...]:
+    ticks = round_ticks(axis.low, axis.high)
+    places = max(map(_places, ticks))
+    return tuple(Tick(axis.place(value), plain(value, places)) for value in ticks)
 
 
 def chart(rows: Sequence[Figures], least: Range) -> Chart | None:

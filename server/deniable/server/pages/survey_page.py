@@ -11,12 +11,16 @@ from datetime import datetime
 from deniable.server.pages import charts
 from deniable.server.results import (
     About,
+    Crossed,
+    Distribution,
     Floor,
     QuestionResult,
     RoundFacts,
     State,
     Window,
+    crossings,
     floors,
+    question_distribution,
     question_result,
     round_fits,
     rounds_so_far,
@@ -30,6 +34,7 @@ from deniable.server.results.display import (
     Style,
     figures,
     known_figures,
+    quantile_figures,
     whole_text,
 )
 from deniable.server.results.shuffled import sentences, shuffled
@@ -79,6 +84,7 @@ class QuestionView:
     trend: charts.Trend | None
     floor: str | None  # where a list is sorted: what is below it is not told from 0
     told: int  # so many are not
+    distribution: Distribution | None
     whole: str  # of a vector: how long it is, and how far the estimate is off
     text_floor: Floor | None  # of a text
 
@@ -89,6 +95,16 @@ class QuestionView:
     @property
     def range(self) -> str:
         return self.style.range.format(*self.question.range)
+
+    @property
+    def curve(self) -> charts.Curve | None:
+        return charts.curve(self.distribution) if self.distribution else None
+
+    @property
+    def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
+        """Each with its estimate, low and high."""
+        found = self.distribution.quantiles if self.distribution else ()
+        return [(f"{100 * each.level:g} %", quantile_figures(each)) for each in found]
 
     @property
     def odds(self) -> str:
@@ -110,6 +126,16 @@ class QuestionView:
 
 
 @dataclass(frozen=True)
+class CrossedView:
+    """Two questions at once."""
+
+    name: str
+    figures: Sequence[Figures]  # as many as a table holds
+    left_out: int
+    joint: bool  # whether the intervals hold at once
+
+
+@dataclass(frozen=True)
 class SurveyPage:
     published: PublishedSurvey
     state: State
@@ -123,6 +149,7 @@ class SurveyPage:
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
+    crossed: Sequence[CrossedView]
 
     @property
     def in_javascript(self) -> bool:
@@ -172,6 +199,9 @@ def survey_page(
         questions=[
             _view(question, survey, tallies, tally, looked_at) for question in survey.questions
         ],
+        crossed=[
+            _crossed_view(each) for each in crossings(survey, tally, _is_open(tally, looked_at))
+        ],
     )
 
 
@@ -213,7 +243,8 @@ def _view(
     tally: RoundTally | None,
     looked_at: frozenset[int],
 ) -> QuestionView:
-    result = question_result(survey, question, tally, _is_open(tally, looked_at))
+    looks = _is_open(tally, looked_at)
+    result = question_result(survey, question, tally, looks)
     # sorted, and picked from; texts are found, and their intervals made for that
     joint = len(question.labels) > charts.MOST_MARKS
     known = known_figures(result.rows, question.statistic, question.unit, joint)
@@ -230,10 +261,20 @@ def _view(
         told=sum(row.low > 0 for row in known),
         reports=result.rows[0].reports,
         chart=chart,
+        distribution=question_distribution(survey, question, tally, looks),
         trend=_trend(question, survey, tallies, looked_at) if len(question.labels) == 1 else None,
         whole=whole_text(result.whole),
         text_floor=floors(survey, tally).get(question.name),
     )
+
+
+def _crossed_view(each: Crossed) -> CrossedView:
+    joint = len(each.rows) > charts.MOST_MARKS
+    known = known_figures(each.rows, "share", joint=joint)
+    if joint:
+        known.sort(key=lambda row: -row.estimate)
+    left_out = max(0, len(known) - MOST_ROWS)
+    return CrossedView(" × ".join(each.questions), known[:MOST_ROWS], left_out, joint)
 
 
 def _floor(result: QuestionResult, known: Sequence[Figures]) -> str | None:

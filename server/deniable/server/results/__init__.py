@@ -9,11 +9,15 @@ from deniable.server.results.assembly import (
     survey_results,
 )
 from deniable.server.results.comparing import comparison
+from deniable.server.results.crossing import crossings
+from deniable.server.results.distributions import question_distribution
 from deniable.server.results.document import (
     About,
     Change,
     Comparison,
+    Crossed,
     Difference,
+    Distribution,
     Fit,
     Floor,
     QuestionResult,
@@ -32,7 +36,9 @@ __all__ = [
     "About",
     "Change",
     "Comparison",
+    "Crossed",
     "Difference",
+    "Distribution",
     "Fit",
     "Floor",
     "QuestionResult",
@@ -45,8 +51,10 @@ __all__ = [
     "Window",
     "about",
     "comparison",
+    "crossings",
     "csv_text",
     "floors",
+    "question_distribution",
     "question_result",
     "round_fits",
     "rounds_so_far",

@@ -73,6 +73,10 @@ def policy_line(survey: Survey) -> str:
     )
 
 
+def _crossed(pair: tuple[str, str]) -> str:
+    return f"{' and '.join(pair)} are counted together too, in the same reports: at no further ε"
+
+
 def describe(survey: Survey) -> list[str]:
     """The same for people, a line each."""
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
@@ -82,6 +86,7 @@ def describe(survey: Survey) -> list[str]:
         *gives_away(survey),
         *repeated(survey),
         *([_asked(survey)] if survey.asks_one else []),
+        *map(_crossed, survey.cross),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         f"95 % intervals to expect, with {crowds} people a round:",
     ]

@@ -20,6 +20,8 @@ from deniable.server.estimation.statements import Statements, statements
 from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.estimation.vectors import whole
 from deniable.server.results.change import change
+from deniable.server.results.crossing import crossings
+from deniable.server.results.distributions import round_distributions
 from deniable.server.results.document import (
     About,
     Floor,
@@ -90,6 +92,9 @@ ONE_OF = (
     ),
 )
 
+CROSSED = (
+    "`cross` says how many hold two answers at once: from the same reports, so it adds no ε.",
+)
 LATCHED = (
     (
         "Each install sends one report for {0} rounds at a time: it says what was answered first "
@@ -196,7 +201,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
     texts = TEXTS if any(map(_is_text, survey.questions)) else ()
-    return (*NOTES, *texts, *one, *kept)
+    return (*NOTES, *texts, *one, *kept, *(CROSSED if survey.cross else ()))
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
@@ -260,6 +265,8 @@ def _round(
         fit=fits,
         floor={name: floor for name, (_, floor) in answers.items()},
         questions={name: rows for name, (rows, _) in answers.items()},
+        distributions=round_distributions(survey, tally, facts.open) or UNSET,
+        cross=crossings(survey, tally, facts.open) or UNSET,
         change=change(survey, number, kept, lambda each: is_open(published, each, now)),
         shuffled=shuffled(survey, facts.reports) or UNSET,
         vectors=_wholes(survey, tally) or UNSET,

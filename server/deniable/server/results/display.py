@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.server.results.document import Row, WholeVector
+from deniable.server.results.document import Quantile, Row, WholeVector
 from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
@@ -66,8 +66,8 @@ class Figures:
     estimate: float
     low: float
     high: float
-    low_these: float
-    high_these: float
+    low_these: float | None  # nothing is said of them where questions are crossed
+    high_these: float | None
     consistent: float
     style: Style
     unit: str  # behind a value
@@ -100,6 +100,8 @@ class Figures:
     @property
     def these(self) -> str:
         """The interval that is about these very people."""
+        if self.low_these is None or self.high_these is None:
+            return ""
         return f"{self.text(self.low_these)} to {self.text(self.high_these)}"
 
     @property
@@ -111,10 +113,7 @@ def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False)
     """None where there is no estimate. `joint` where labels are picked by their estimates: then the
     interval is the one that holds for all of them at once."""
     low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
-    these = row.low_these, row.high_these
     if row.estimate is None or row.consistent is None or low is None or high is None:
-        return None
-    if these[0] is None or these[1] is None:
         return None
     style = STYLES[statistic]
     return Figures(
@@ -122,8 +121,8 @@ def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False)
         estimate=row.estimate,
         low=low,
         high=high,
-        low_these=these[0],
-        high_these=these[1],
+        low_these=row.low_these,
+        high_these=row.high_these,
         consistent=row.consistent,
         style=style,
         unit=style.behind(unit),
@@ -135,6 +134,23 @@ def known_figures(
 ) -> list[Figures]:
     """Of the rows that have an estimate."""
     return [found for row in rows if (found := figures(row, statistic, unit, joint))]
+
+
+def quantile_text(found: Quantile, unit: str) -> str:
+    """
+    >>> quantile_text(Quantile(0.5, 12.34, 10, 15), "min")
+    '50 % are below 12.3 min (10.0 to 15.0)'
+    """
+    estimate, low, high = quantile_figures(found)
+    behind = f" {unit}" if unit else ""
+    return f"{plain(100 * found.level, 0)} % are below {estimate}{behind} ({low} to {high})"
+
+
+def quantile_figures(found: Quantile) -> tuple[str, str, str]:
+    """Estimate, low and high."""
+    places = decimals((found.high - found.low) / 2)
+    estimate, low, high = (plain(v, places) for v in (found.estimate, found.low, found.high))
+    return estimate, low, high
 
 
 def whole_text(vector: WholeVector | None) -> str:

@@ -108,6 +108,48 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Difference, ...]]
 
 
+class Point(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a number's distribution, whose points divide the range evenly.
+
+    A number between two points counts for both, as near to each as it is: `share` is a point's, and
+    all shares add up to 1. `below` is the share of numbers at or below it, those at it by half.
+    `low` to `high` holds by itself; all of a question's `below_low` to `below_high` hold at once,
+    for numbers at or below the point. Both are about people like these.
+    """
+
+    at: float
+    share: float
+    low: float
+    high: float
+    consistent: float
+    below: float
+    below_low: float
+    below_high: float
+    below_consistent: float
+
+
+class Quantile(Struct, frozen=True, forbid_unknown_fields=True):
+    """The estimate is that of `below_consistent`; all intervals hold at once, with the band."""
+
+    level: float
+    estimate: float
+    low: float
+    high: float
+
+
+class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
+    points: tuple[Point, ...]
+    quantiles: tuple[Quantile, ...]
+
+
+class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of people who hold one answer to each of two questions: the second's answers within
+    the first's. Rows are as a question's; `low_these` and `high_these` are null."""
+
+    questions: tuple[str, str]
+    rows: tuple[Row, ...]
+
+
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one report gives away where the relay is honest, and so many people are."""
 
@@ -171,6 +213,8 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
     floors: dict[str, Floor] | UnsetType = UNSET  # of text questions
     questions: dict[str, tuple[Row, ...]]
+    distributions: dict[str, Distribution] | UnsetType = UNSET  # of numbers with enough reports
+    cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
     change: Change | None  # null where no earlier round of those that were read has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate

@@ -64,4 +64,5 @@ def _key(published: PublishedSurvey, number: int, kept: Kept, now: datetime) -> 
 
 
 def _rows(made: Round) -> int:
-    return ROWS_BESIDE + sum(len(rows) for rows in made.questions.values())
+    both = sum(len(each.rows) for each in made.cross or ())
+    return ROWS_BESIDE + both + sum(len(rows) for rows in made.questions.values())

@@ -1,4 +1,4 @@
-"""Results as a flat table: one row for each label of each question of each round."""
+"""Results as a flat table: one row for each label of each question, and pair, of each round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterator
 
-from deniable.server.results.document import QuestionResult, Results, Round, Row
+from deniable.server.results.crossing import TIMES
+from deniable.server.results.document import Crossed, QuestionResult, Results, Round, Row
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
@@ -32,6 +33,9 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
         for question in results.of(period):
             for row in question.rows:
                 yield tuple(map(_plain, _line(results, period, question, row)))
+        for each in period.cross or ():
+            for row in each.rows:
+                yield tuple(map(_plain, _crossed_line(results, period, each, row)))
 
 
 def _plain(cell: Cell) -> Cell:
@@ -51,4 +55,18 @@ def _line(results: Results, period: Round, question: QuestionResult, row: Row) -
         row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
         results.confidence, about.epsilon, about.mechanism, about.leverage, note,
         row.low_these, row.high_these, row.low_all, row.high_all, question.floor,
+    )  # fmt: skip
+
+
+def _crossed_line(results: Results, period: Round, each: Crossed, row: Row) -> tuple[Cell, ...]:
+    """Of two questions; what is of one of them is left empty."""
+    warning = FORGED if any(period.fit[name].forged for name in each.questions) else None
+    note = "; ".join(note for note in (warning, row.note, period.note) if note)
+    return (
+        results.survey, results.name,
+        period.round, period.first_day, period.last_day, "yes" if period.open else "no",
+        TIMES.join(each.questions), "cross",
+        row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
+        results.confidence, None, None, None, note,
+        row.low_these, row.high_these, row.low_all, row.high_all, None,
     )  # fmt: skip

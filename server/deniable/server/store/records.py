@@ -48,7 +48,8 @@ class PublishedSurvey(SurveyRow):
 @dataclass(frozen=True, eq=False)
 class RoundTally:
     """The counts of one round: each question's cells one after another, in the survey's order;
-    then, where each install is asked one question, how many reports each question has."""
+    then those of each pair that the survey crosses; or, where each install is asked one question,
+    how many reports each question has."""
 
     round: int
     reports: int
@@ -61,6 +62,15 @@ class RoundTally:
         asked = survey.asks_one
         reports = int(self.cells[place - len(survey.questions)]) if asked else self.reports
         return reports, self.cells[first : first + question.mechanism.cells]
+
+    def crossed(self, survey: Survey, pair: tuple[Question, Question]) -> Cells:
+        """A row for each cell of the one question, a column for each of the other."""
+        sizes = [(one.mechanism.cells, other.mechanism.cells) for one, other in survey.crossed]
+        place = survey.crossed.index(pair)
+        rows, columns = sizes[place]
+        first = sum(question.mechanism.cells for question in survey.questions)
+        first += sum(one * other for one, other in sizes[:place])
+        return self.cells[first : first + rows * columns].reshape(rows, columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

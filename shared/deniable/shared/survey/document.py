@@ -19,6 +19,7 @@ from typing import Any
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw, random_pause
+from deniable.shared.survey.crossing import Names, read_cross
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import (
     Question,
@@ -61,6 +62,7 @@ class Survey:
     questions: tuple[Question, ...]
     asks_one: bool = False  # of its questions, drawn at random; the key `ask` of the document
     repeat_rounds: int = 1  # so many rounds share one report; 1: each round has a new one
+    cross: tuple[Names, ...] = ()  # pairs of questions whose answers are counted together
     sealed_to: str | None = None  # the public key that reports are sealed to, in hex
 
     @property
@@ -146,6 +148,12 @@ class Survey:
         """Bytes of one report on the wire, whichever question it is of."""
         sizes = [question.mechanism.payload_size for question in self.questions]
         return 1 + max(sizes) if self.asks_one else sum(sizes)
+
+    @cached_property
+    def crossed(self) -> tuple[tuple[Question, Question], ...]:
+        """The pairs of `cross` themselves."""
+        named = {question.name: question for question in self.questions}
+        return tuple((named[first], named[second]) for first, second in self.cross)
 
     def reports_of(self, people: int) -> int:
         """How many reports of each question so many people are expected to make."""
@@ -263,6 +271,7 @@ def render_document(survey: Survey) -> bytes:
             "minimum_reports": survey.minimum_reports,
             **({"ask": 1} if survey.asks_one else {}),
             **_repeat_keys(survey),
+            **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         },
         "question": [question_document(question) for question in survey.questions],
@@ -302,6 +311,7 @@ def _parse(table: object) -> Survey:
         questions=questions,
         asks_one=_asks_one(reader) and len(questions) > 1,  # of one question, all is one
         repeat_rounds=_repeat_rounds(reader),
+        cross=read_cross(reader, questions),
         sealed_to=_sealed_to(reader),
     )
     reader.done()
@@ -346,6 +356,10 @@ def _repeat_keys(survey: Survey) -> dict[str, Any]:
 
 
 def _check_whole(survey: Survey) -> None:
+    if survey.cross and survey.asks_one:
+        raise InvalidSurvey(
+            "survey.cross", "counts two answers of one install, and with ask = 1 none gives two"
+        )
     names = [question.name for question in survey.questions]
     for name in names:
         if names.count(name) > 1:

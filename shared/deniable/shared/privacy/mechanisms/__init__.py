@@ -19,6 +19,7 @@ from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
 from deniable.shared.privacy.mechanisms.projective_geometry import ProjectiveGeometry
 from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
 from deniable.shared.privacy.mechanisms.split_sign import SplitSign
+from deniable.shared.privacy.mechanisms.square_wave import SquareWave
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
@@ -40,6 +41,7 @@ __all__ = [
     "ProjectiveGeometry",
     "RandomizedResponse",
     "SplitSign",
+    "SquareWave",
     "SubsetSelection",
     "Ternary",
     "Unary",
@@ -60,7 +62,14 @@ DESIGNS: list[type[SupportDesign]] = [
     Unary,
     ProjectiveGeometry,
 ]
-TABLES: list[type[NumberTable]] = [OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable]
+TABLES: list[type[NumberTable]] = [
+    OneBitMean,
+    LocalLaplace,
+    Ternary,
+    SplitSign,
+    OptimalTable,
+    SquareWave,
+]
 VECTORS: list[type[VectorDesign]] = [KClosest]
 
 GROUPED: list[type[GroupedDesign]] = [  # those that count their options themselves

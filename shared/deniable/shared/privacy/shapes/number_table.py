@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
+ALIKE_BITS = 40  # probabilities that are equal to one part in 2^40 are alike
 FAR = ONE << 32  # added so that a whole number has the same length whatever the answer is
 
 Position = int  # where a number lies, from the low end, in units of 2^-64 of a step
@@ -90,9 +91,11 @@ class NumberTable(Mechanism):
         return all(sum(row) == ONE and min(row) > 0 for row in self.rows)
 
     def likeliest(self, symbol: int) -> tuple[int, int]:
-        """From which answer to which this symbol is most probable: what it says."""
+        """From which answer to which this symbol is most probable: what it says. Remainders of
+        rounding are no reason to say less."""
         column = [row[symbol] for row in self.rows]
-        most = [answer for answer, weight in enumerate(column) if weight == max(column)]
+        least = max(column) - (max(column) >> ALIKE_BITS)
+        most = [answer for answer, weight in enumerate(column) if weight >= least]
         return most[0], most[-1]
 
     def explain(self, symbol: int) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
@@ -44,6 +44,10 @@ class SupportDesign(Mechanism):
 
     def rate(self, cell: int, answer: int) -> int:
         return self.keep if cell == answer else self.lie
+
+    def unbiased_share(self, rate: Any) -> Any:  # Any: a fraction, or an array of floats
+        """From a rate of reports to a share of people; exact where the rate is a Fraction."""
+        return (rate * ONE - self.lie) / (self.keep - self.lie)
 
     def supported_by(self, cell: int) -> Iterable[int]:
         """The options that every count in this cell supports, ascending."""

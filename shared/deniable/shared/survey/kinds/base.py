@@ -113,6 +113,11 @@ class BaseQuestion(ABC):
         """What the estimates are of, one for each; none where the reports decide what is found."""
 
     @property
+    def answer_labels(self) -> Sequence[str]:
+        """Every answer by name, where reports count answers: only such questions are crossed."""
+        return ()
+
+    @property
     def called(self) -> Sequence[str]:
         """What people call the labels, one for each."""
         return self.words.labels or self.labels

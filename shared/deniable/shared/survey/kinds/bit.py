@@ -20,6 +20,7 @@ class Bit(BaseQuestion):
     kind, statistic = "bit", "share"
     asked, example = "yes or no", True
     labels, first_label = ("yes",), 1  # estimates are of the people who say yes
+    answer_labels = ("no", "yes")
     mechanism: SupportDesign
 
     @classmethod

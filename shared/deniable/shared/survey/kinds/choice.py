@@ -62,6 +62,10 @@ class Choice(BaseQuestion):
     def labels(self) -> tuple[str, ...]:
         return self.options
 
+    @property
+    def answer_labels(self) -> tuple[str, ...]:
+        return self.options
+
     def place(self, answer: object) -> int | None:
         """What is not listed is the option that takes the others, if there is one. What is looked
         up is a new text, whose hash nothing has kept, of the same length as all others."""

@@ -1,0 +1,138 @@
+"""Shares of people who hold two answers at once, from reports of two questions.
+
+Given the answers, a device draws the noise of its two reports independently. With p, q of the one
+question and p', q' of the other, and s, s' which say whether a report supports the answer, 1 or 0,
+
+    u = (s - q) / (p - q)    u' = (s' - q') / (p' - q')    E[u u'] = 1 where both are held, else 0
+
+so the mean of u u' over all reports is unbiased for the share of people who hold both: the tensor
+product of the two unbiased estimators. It is summed in whole numbers and made a float once. As u u'
+has four values, the interval is that of the mean of bounded values, or while a round is open the
+one that holds at every look at once. No ε is spent: the reports are the same.
+
+The standard error is that of the reports' values, and at least that of somebody who holds neither.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.estimation import bounded_mean, repeated_looks
+from deniable.server.estimation.consistent import nearest_shares
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.statements import at_once
+from deniable.server.estimation.supports import supports
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One number for each answer of the one and each of the other in each array, the second
+    question's answers within the first's."""
+
+    estimate: Array
+    standard_error: Array
+    consistent: Array
+    like: Interval
+    every: Interval  # of all of them at once
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What reports say of two questions that are crossed."""
+
+    first: SupportDesign
+    second: SupportDesign
+    one: Cells  # how many support each answer of the first
+    other: Cells  # and of the second
+    both: Cells  # of both: a row for each of the first, a column for each of the second
+    reports: int
+
+    @classmethod
+    def of(
+        cls,
+        designs: tuple[SupportDesign, SupportDesign],
+        cells: tuple[Cells, Cells],
+        crossed: Cells,
+        reports: int,
+    ) -> Pair:
+        """From what the tally counts: the cells of each question, and of both."""
+        first, second = designs
+        both = np.apply_along_axis(partial(supports, first), 0, crossed)
+        both = np.apply_along_axis(partial(supports, second), 1, both)
+        one, other = (supports(*each) for each in zip(designs, cells, strict=True))
+        return cls(first, second, one, other, both, reports)
+
+
+def joint(pair: Pair, confidence: float = CONFIDENCE, looks: bool = False) -> Joint:
+    """From at least one report. `looks` where its intervals are to hold at every look at once."""
+    counts, values = quarters(pair), _values(pair.first, pair.second)
+    order = np.argsort(values)
+    values, counts = values[order], counts[:, order]
+    estimate = np.array([float(share) for share in unbiased_shares(pair)])
+    return Joint(
+        estimate=estimate,
+        standard_error=_errors(pair, values, counts),
+        consistent=nearest_shares(estimate),
+        like=_limits(values, counts, confidence, looks),
+        every=_limits(values, counts, at_once(len(counts), confidence), looks),
+    )
+
+
+def unbiased_shares(pair: Pair) -> list[Fraction]:
+    """Exactly: the sum of (s ONE - q) (s' ONE - q') over all reports."""
+    q, q_other = pair.first.lie, pair.second.lie
+    scale = (pair.first.keep - q) * (pair.second.keep - q_other) * pair.reports
+    return [
+        Fraction(
+            both * ONE**2 - ONE * (q_other * one + q * other) + q * q_other * pair.reports, scale
+        )
+        for one, row in zip(pair.one.tolist(), pair.both.tolist(), strict=True)
+        for other, both in zip(pair.other.tolist(), row, strict=True)
+    ]
+
+
+def quarters(pair: Pair) -> Cells:
+    """For each two answers: how many reports support both, either only, and none."""
+    first, second = pair.one[:, None] - pair.both, pair.other[None, :] - pair.both
+    none = pair.reports - pair.both - first - second
+    return np.stack([pair.both, first, second, none], axis=-1).reshape(-1, 4)
+
+
+def _values(first: SupportDesign, second: SupportDesign) -> Array:
+    """What a report counts for, in the order of `quarters`."""
+    (yes, no), (other_yes, other_no) = (
+        (float(Fraction(ONE - each.lie, gap)), float(Fraction(-each.lie, gap)))
+        for each in (first, second)
+        for gap in (each.keep - each.lie,)
+    )
+    return np.array([yes * other_yes, yes * other_no, no * other_yes, no * other_no])
+
+
+def _limits(values: Array, counts: Cells, confidence: float, looks: bool) -> Interval:
+    interval = repeated_looks.bounded_mean if looks else bounded_mean.interval
+    found = [interval(values, each, confidence) for each in counts.astype(np.float64)]
+    low, high = np.array(found).T
+    return low, high
+
+
+def _errors(pair: Pair, values: Array, counts: Cells) -> Array:
+    rates = counts / pair.reports
+    spread = rates @ values**2 - (rates @ values) ** 2
+    least = math.prod(
+        each.lie * (ONE - each.lie) / (each.keep - each.lie) ** 2
+        for each in (pair.first, pair.second)
+    )
+    errors: Array = np.sqrt(np.maximum(spread, least) / pair.reports)
+    return errors

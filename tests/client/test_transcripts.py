@@ -1,0 +1,81 @@
+"""What a whole transcript gives away, through a real client; and clients that give away more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from deniable.client.cli import audit as verb
+from deniable.client.testing.transcripts import audit_transcripts, transcript
+from deniable.shared.cli import command
+from deniable.shared.privacy import audit as audits
+from deniable.shared.privacy.audit import Audited
+
+History = Sequence[Mapping[str, object]]
+FRESH = verb.SURVEY.format("", "1").encode()
+OPEN = verb.SURVEY.format("", "20").encode()  # noise that is never seen
+LATCHED = verb.SURVEY.format(verb.TRANSCRIPTS["transcript, latched"], "1").encode()
+FEW = 25
+
+
+@pytest.mark.parametrize("survey", [FRESH, LATCHED], ids=["fresh", "latched"])
+def test_a_clients_transcripts_give_away_no_more_than_epsilon(survey: bytes) -> None:
+    """False alarm: 1e-9. Every body of either history has the size that the survey says."""
+    assert audit_transcripts("client", survey, FEW).holds
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_client_that_sends_one_answer_only_is_caught(sent: bool) -> None:
+    posted = transcript(FRESH, [{"crashed": sent, "browser": "firefox"}] * 2)
+
+    def post(_: bytes, history: History) -> tuple[bytes, ...]:
+        return posted if history[0]["crashed"] is sent else posted[1:]
+
+    assert not audit_transcripts("silent", FRESH, 200, post).holds
+
+
+def test_a_client_without_noise_is_caught() -> None:
+    browsing = {"browser": "firefox"}
+    said = {
+        answer: transcript(OPEN, [{"crashed": answer, **browsing}, {"crashed": True, **browsing}])
+        for answer in (False, True)
+    }
+
+    def post(_: bytes, history: History) -> tuple[bytes, ...]:
+        return said[bool(history[0]["crashed"])]
+
+    assert not audit_transcripts("open", FRESH, 200, post).holds
+
+
+def test_the_verb_measures_every_mechanism_and_both_kinds_of_transcripts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command.main(["certify", "--audit", "--trials", "1000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = [row["mechanism"] for row in found["audits"]]
+    assert {"randomized-response", "optimal-table", *verb.TRANSCRIPTS} <= set(names)
+    assert all(row["at_least"] <= 1 and row["epsilon"] == "1" for row in found["audits"])
+
+
+def test_a_bound_above_epsilon_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def audit(mechanism: object, trials: int) -> Audited:  # whatever is asked
+        return Audited("planted", "1", 1.01, trials)
+
+    monkeypatch.setattr(audits, "audit", audit)
+    assert command.main(["certify", "--audit", "--kind", "bit", "--trials", "1000"]) == 1
+    assert "MORE THAN ITS ε" in capsys.readouterr().out
+
+
+def test_a_table_that_is_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["certify", "--audit", "--kind", "number", "--epsilon", "0.6", "--trials", "1000"]
+    assert command.main(words) == 0
+    assert "optimal-table: no table for ε 0.6" in capsys.readouterr().err
+
+
+def test_too_few_trials_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["certify", "--audit", "--trials", "10"]) == 2
+    assert "--trials is 1,000 or more" in capsys.readouterr().err

@@ -1,0 +1,223 @@
+"""Two questions at once: unbiased, exactly; intervals that cover, exactly computed; and twins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from deniable.server.estimation import repeated_looks
+from deniable.server.estimation.crossed import (
+    Pair,
+    _limits,
+    _values,
+    joint,
+    quarters,
+    unbiased_shares,
+)
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import (
+    KRandomizedResponse,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    SubsetSelection,
+    Unary,
+)
+from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.thresholds import ONE
+from tests.plausible import assert_implausible, assert_plausible
+
+ONE_ROUNDED = Fraction(1, 2**56)  # where a probability itself is rounded to 2^-64
+DESIGNS: list[SupportDesign] = [
+    RandomizedResponse(Epsilon("0.5")),
+    KRandomizedResponse(Epsilon("1"), 3),
+    Unary(Epsilon("2"), 3),
+    SubsetSelection(Epsilon("1"), 4),
+    ProjectiveGeometry(Epsilon("1"), 4),
+]
+
+
+def of_one_report(first: SupportDesign, second: SupportDesign, x: int, y: int) -> Pair:
+    ours, theirs = (np.zeros(each.cells, np.int64) for each in (first, second))
+    ours[list(first.cells_of(x))] = 1
+    theirs[list(second.cells_of(y))] = 1
+    return Pair.of((first, second), (ours, theirs), np.outer(ours, theirs), 1)
+
+
+def expected(
+    first: SupportDesign, second: SupportDesign, answers: tuple[int, int], by: list[SupportDesign]
+) -> list[Fraction]:
+    """The expectation of every joint share, over all reports of one who answers so."""
+    a, b = answers
+    total = [Fraction(0)] * (first.options * second.options)
+    for x, y in product(first.encoding.symbols(), second.encoding.symbols()):
+        weight = first.weight(x, a) * second.weight(y, b)
+        pair = of_one_report(first, second, x, y)
+        shares = unbiased_shares(Pair(by[0], by[1], pair.one, pair.other, pair.both, pair.reports))
+        total = [sum_ + weight * share for sum_, share in zip(total, shares, strict=True)]
+    return total
+
+
+@pytest.mark.parametrize("second", DESIGNS, ids=lambda each: each.name)
+@pytest.mark.parametrize("first", DESIGNS, ids=lambda each: each.name)
+def test_a_joint_share_is_unbiased_whatever_is_answered(
+    first: SupportDesign, second: SupportDesign
+) -> None:
+    """Exactly: the expectation is 1 for the two answers that are held, and 0 for all others."""
+    answers = (1, second.options - 1)
+    found = expected(first, second, answers, [first, second])
+    for place, share in zip(
+        product(range(first.options), range(second.options)), found, strict=True
+    ):
+        assert abs(share - (place == answers)) < ONE_ROUNDED
+
+
+def test_the_test_above_can_fail() -> None:
+    """A twin: inverted as if one question had another ε."""
+    first, second = DESIGNS[0], DESIGNS[1]
+    wrong: list[SupportDesign] = [RandomizedResponse(Epsilon("0.6")), second]
+    found = expected(first, second, (1, 2), wrong)
+    assert abs(found[-1] - 1) > Fraction(1, 20)
+
+
+def outcomes(n: int) -> list[tuple[int, int, int, int]]:
+    return [
+        (a, b, c, n - a - b - c)
+        for a in range(n + 1)
+        for b in range(n + 1 - a)
+        for c in range(n + 1 - a - b)
+    ]
+
+
+def probabilities(
+    first: SupportDesign, second: SupportDesign, held: tuple[float, ...]
+) -> list[float]:
+    """Of a report that supports both, the first only, the second only, none; `held` are the shares
+    of people who hold both, one, the other, none."""
+
+    def support(design: SupportDesign, holds: int, says: int) -> float:
+        rate = (design.keep if holds else design.lie) / ONE
+        return rate if says else 1 - rate
+
+    kinds = ((1, 1), (1, 0), (0, 1), (0, 0))
+    return [
+        sum(
+            share * support(first, holds, says) * support(second, other_holds, other_says)
+            for share, (holds, other_holds) in zip(held, kinds, strict=True)
+        )
+        for says, other_says in kinds
+    ]
+
+
+HELD = [
+    (share * both, share * (1 - both), (1 - share) * other, (1 - share) * (1 - other))
+    for share, both, other in product((0.0, 0.02, 0.3, 1.0), (0.0, 0.5, 1.0), (0.0, 0.4))
+]
+
+
+def coverages(
+    first: SupportDesign, second: SupportDesign, n: int, confidence: float
+) -> Iterator[float]:
+    """Exactly computed: the probability of every outcome whose interval holds the truth."""
+    counts = np.array(outcomes(n))
+    values = _values(first, second)
+    order = np.argsort(values)
+    low, high = _limits(values[order], counts[:, order], confidence, looks=False)
+    ways = [math.factorial(n) / math.prod(map(math.factorial, each)) for each in counts.tolist()]
+    for held in HELD:
+        rates = np.array(probabilities(first, second, held))
+        weights = np.array(ways) * np.prod(rates**counts, axis=1)
+        assert weights.sum() == pytest.approx(1)
+        yield float(weights[(low <= held[0]) & (held[0] <= high)].sum())
+
+
+SOME_HELD = HELD[::5]
+RUNS = 1_000
+PAIRS: list[tuple[SupportDesign, SupportDesign]] = [
+    (RandomizedResponse(Epsilon(e)), KRandomizedResponse(Epsilon(f), 5))
+    for e, f in (("0.5", "0.5"), ("1", "3"), ("8", "8"))
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_intervals_cover_as_often_as_they_say(
+    first: SupportDesign, second: SupportDesign, n: int
+) -> None:
+    assert min(coverages(first, second, n, 0.95)) >= 0.95
+
+
+def test_intervals_of_less_confidence_do_not() -> None:
+    """A twin: they are not so wide that they would pass whatever they are."""
+    assert min(coverages(*PAIRS[2], 9, 0.5)) < 0.95
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_intervals_for_repeated_looks_hold_the_others(
+    first: SupportDesign, second: SupportDesign
+) -> None:
+    values = np.sort(_values(first, second))
+    for each in ([3.0, 5.0, 2.0, 9.0], [0.0, 0.0, 0.0, 40.0], [10.0, 200.0, 30.0, 100.0]):
+        counts = np.array(each)
+        low, high = repeated_looks.bounded_mean(values, counts, 0.95)
+        once, other = _limits(values, counts[None].astype(np.int64), 0.95, looks=False)
+        assert low <= once[0]
+        assert other[0] <= high
+
+
+def test_joint_shares_are_of_the_people_who_were_asked() -> None:
+    """A whole crowd: what is found is within its own intervals of all at once, and adds up."""
+    first, second = DESIGNS[0], DESIGNS[1]
+    both = np.array([[40, 20, 10], [5, 15, 30]]) * 20
+    pair = Pair.of((first, second), (both.sum(1), both.sum(0)), both, int(both.sum()))
+    found = joint(pair)
+    sums = quarters(pair) @ _values(first, second) / pair.reports
+    assert sums == pytest.approx(found.estimate)
+    assert found.estimate.sum() == pytest.approx(1)
+    assert found.consistent.sum() == pytest.approx(1)
+    assert (found.consistent >= 0).all()
+    for low, high in (found.like, found.every):
+        assert (low < found.estimate).all()
+        assert (found.estimate < high).all()
+    assert (found.every[0] < found.like[0]).all()
+
+
+def test_one_report_has_an_error_too() -> None:
+    assert (joint(of_one_report(DESIGNS[0], DESIGNS[1], 1, 2)).standard_error > 1).all()
+
+
+def measured(
+    first: SupportDesign, second: SupportDesign, n: int, runs: int, confidence: float = 0.95
+) -> int:
+    """How many of the intervals of so many drawn crowds, for each of a few shares, cover."""
+    values, rng = _values(first, second), np.random.default_rng(n)
+    order, covered = np.argsort(values), 0
+    for held in SOME_HELD:
+        counts = rng.multinomial(n, probabilities(first, second, held), runs)
+        low, high = _limits(values[order], counts[:, order], confidence, looks=False)
+        covered += int(((low <= held[0]) & (held[0] <= high)).sum())
+    return covered
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize("n", [30, 300, 10_000])
+def test_intervals_of_many_reports_cover_too(
+    first: SupportDesign, second: SupportDesign, n: int
+) -> None:
+    """False alarm: 1e-9 if each covers in 95 % of cases; 4 points less are caught."""
+    trials = RUNS * len(SOME_HELD)
+    covered = measured(first, second, n, RUNS)
+    print(f"{n:,} reports, ε {first.epsilon} and {second.epsilon}: {covered / trials:.2%}")
+    if covered < 0.95 * trials:
+        assert_plausible(covered, trials, 0.95)
+
+
+@pytest.mark.long
+def test_narrower_intervals_of_many_reports_do_not() -> None:
+    trials = RUNS * len(SOME_HELD)
+    assert_implausible(measured(*PAIRS[1], 10_000, RUNS, 0.91), trials, 0.95)

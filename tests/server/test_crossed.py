@@ -1,0 +1,219 @@
+"""Two questions at once, from the document to the page; and surveys without stay as they were."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.intake.crossed import _counts
+from deniable.server.intake.tally import empty_cells, tally
+from deniable.server.results import Results, crossings, csv_text, survey_results
+from deniable.server.results.advice import describe
+from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.shared.envelope import encode_report
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.encoding import BitSet, Encoding
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.document import Survey, parse_document, render_document
+from tests.server.results_data import NOW
+from tests.server.surveys import (
+    BIT,
+    BROWSERS,
+    DECEMBER,
+    EACH_KIND,
+    NUMBER,
+    choice,
+    expected_cells,
+    survey,
+    symbols,
+    until_spring,
+)
+from tests.server.test_verbs import run
+from tests.server.world import World, world
+
+PAIR = ["crashed", "browser"]
+HELD = {("no", "firefox"): 0.3, ("yes", "firefox"): 0.3, ("no", "chrome"): 0.4}
+PEOPLE = 4_000
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+def crowd(asked: Survey, people: int) -> RoundTally:
+    """A round of reports by the client's own code, counted by the server's."""
+    payload = b"".join(
+        encode_report(
+            asked,
+            asked.report(
+                {"crashed": answer == "yes", "browser": browser, "minutes": 3}, kernel_draw
+            ).symbols,
+        )
+        for (answer, browser), share in HELD.items()
+        for _ in range(round(share * people))
+    )
+    return RoundTally(DECEMBER, people, tally(asked, payload, people))
+
+
+def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSurvey:
+    """December is over."""
+    bit, browser = BIT.replace('"1"', f'"{epsilon}"'), choice(BROWSERS, epsilon=epsilon)
+    published = here.publish(until_spring(bit + browser, cross=[PAIR]))
+    found = crowd(published.survey, people)
+    with here.store.transaction() as transaction:
+        transaction.add(published.sequence, found.round, found.reports, found.cells)
+    return published
+
+
+def results(here: World, published: PublishedSurvey) -> Results:
+    return survey_results(published, here.store.tallies(published.sequence), NOW, DECEMBER)
+
+
+def test_joint_shares_are_those_of_the_crowd(here: World) -> None:
+    """To seven standard errors: by the normal law a false alarm in 4e-11 of all runs."""
+    found = results(here, filled(here))
+    (each,) = found.rounds[0].cross or ()
+    assert each.questions == ("crashed", "browser")
+    labels = [f"{answer} × {browser}" for answer in ("no", "yes") for browser in BROWSERS]
+    assert [row.label for row in each.rows] == labels
+    for row in each.rows:
+        answer, browser = row.label.split(" × ")
+        assert row.estimate is not None
+        assert row.standard_error is not None
+        assert abs(row.estimate - HELD.get((answer, browser), 0)) < 7 * row.standard_error
+        assert row.standard_error < 0.02
+        assert (row.low or -1) < row.estimate < (row.high or 2)
+        assert (row.low_these, row.reports) == (None, PEOPLE)
+
+
+def test_crossing_changes_no_count_of_a_question() -> None:
+    questions = EACH_KIND + BIT.replace("crashed", "rebooted")
+    plain = survey(questions)
+    crossed = survey(questions, cross=[PAIR, ["browser", "rebooted"], ["rebooted", "crashed"]])
+    numbers = range(500)
+    payload = b"".join(encode_report(crossed, symbols(crossed, n)) for n in numbers)
+    cells = tally(crossed, payload, len(numbers))
+    assert len(cells) == len(empty_cells(crossed)) == len(empty_cells(plain)) + 10 + 10 + 4
+    assert cells[: len(empty_cells(plain))].tolist() == expected_cells(plain, numbers)
+    whole = RoundTally(DECEMBER, len(numbers), cells)
+    for pair in crossed.crossed:
+        both = whole.crossed(crossed, pair)
+        first, second = (whole.of(crossed, question)[1].tolist() for question in pair)
+        assert (both.sum(1).tolist(), both.sum(0).tolist()) == (first, second)
+
+
+def test_intervals_are_wider_while_a_round_may_be_looked_at_again() -> None:
+    asked = survey(BIT + choice(BROWSERS), cross=[PAIR])
+    found = crowd(asked, 400)
+    for once, again in zip(
+        crossings(asked, found, looks=False)[0].rows,
+        crossings(asked, found, looks=True)[0].rows,
+        strict=True,
+    ):
+        ends = (once.low, again.low, once.high, again.high, once.low_all, again.low_all)
+        low, lower, high, higher, low_all, lower_all = (end or 0.0 for end in ends)
+        assert lower < low < high < higher
+        assert lower_all < low_all
+
+
+def test_a_survey_that_crosses_nothing_keeps_its_layout_and_its_document() -> None:
+    plain = survey(EACH_KIND)
+    assert "cross" not in render_document(plain).decode()
+    assert len(empty_cells(plain)) == len(expected_cells(plain, [1]))
+    assert render_document(survey(EACH_KIND, cross=[])) == render_document(plain)
+
+
+def test_a_document_is_read_back_and_costs_no_more() -> None:
+    plain, crossed = survey(EACH_KIND), survey(EACH_KIND, cross=[PAIR])
+    assert parse_document(render_document(crossed)).cross == crossed.cross == (tuple(PAIR),)
+    assert crossed.round_epsilon == plain.round_epsilon
+    assert crossed.asks_the_same(plain)
+
+
+MANY = choice(600, "k-randomized-response")
+
+
+@pytest.mark.parametrize(
+    ("questions", "cross", "more", "says"),
+    [
+        (EACH_KIND, [PAIR], {"ask": 1}, "with ask = 1 none gives two"),
+        (EACH_KIND, [["crashed", "minutes"]], {}, "'minutes' is a number; cross what is a bit"),
+        (EACH_KIND, [["crashed", "opera"]], {}, "'opera' is none of the questions"),
+        (EACH_KIND, [["crashed", "crashed"]], {}, "crossed with itself"),
+        (EACH_KIND, [PAIR, PAIR[::-1]], {}, "are there twice"),
+        (EACH_KIND, [PAIR] * 11, {}, "at most 10 pairs, got 11"),
+        (EACH_KIND, PAIR, {}, "is a list of pairs of names"),
+        (EACH_KIND, [[*PAIR, "minutes"]], {}, "is a list of pairs of names"),
+        (BIT + MANY, [PAIR], {}, "have 1,200 counts together, more than 1,024"),
+    ],
+)
+def test_what_cannot_be_crossed_is_refused_in_words(
+    questions: str, cross: list[object], more: dict[str, object], says: str
+) -> None:
+    with pytest.raises(InvalidSurvey, match=says):
+        survey(questions, cross=cross, **more)
+
+
+def test_an_encoding_without_a_counter_of_its_own_is_counted_report_by_report() -> None:
+    class Sets(BitSet):
+        """What is said of it is all that is known."""
+
+    class Other(Encoding):
+        cells, limit, most_cells = 4, 16, 4
+        cells_of, is_symbol = BitSet(4).cells_of, BitSet(4).is_symbol
+        symbols, symbol_in = BitSet(4).symbols, BitSet(4).symbol_in
+        to_json, from_json = BitSet(4).to_json, BitSet(4).from_json
+
+    rows = np.arange(16, dtype=np.uint8).reshape(-1, 1)
+    known = _counts(BitSet(4), Sets(4), rows, rows[::-1])
+    assert _counts(Other(), BitSet(4), rows, rows[::-1]).tolist() == known.tolist()
+
+
+def test_few_reports_have_no_estimate(here: World) -> None:
+    found = results(here, filled(here, people=50))
+    (each,) = found.rounds[0].cross or ()
+    assert len(each.rows) == 2 * len(BROWSERS)
+    assert {(row.estimate, row.note) for row in each.rows} == {
+        (None, "no estimate below 100 reports")
+    }
+
+
+def test_csv_and_text_show_them(here: World, tmp_path: Path) -> None:
+    published = filled(here)
+    table = list(csv.DictReader(io.StringIO(csv_text(results(here, published)))))
+    crossed = [row for row in table if row["kind"] == "cross"]
+    assert {row["question"] for row in crossed} == {"crashed × browser"}
+    assert len(crossed) == 2 * len(BROWSERS)
+    assert all(row["estimate"] and not row["low_these"] and not row["epsilon"] for row in crossed)
+    text = run("results", published.name, "--data", tmp_path / "data").stdout
+    assert "crashed × browser  no × firefox" in text
+    assert "that adds no ε" in text
+
+
+def test_a_page_shows_them(here: World) -> None:
+    published = filled(here)
+    client = here.client
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
+    page = client.get(f"/surveys/{published.id}?round={DECEMBER}").get_data(as_text=True)
+    assert "<h3>crashed × browser</h3>" in page
+    assert "yes × firefox" in page
+    assert "adds no ε" in page
+
+
+def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:
+    assert all(not each.answer_labels for each in survey(NUMBER).questions)
+
+
+def test_its_author_is_told_what_it_costs() -> None:
+    said = describe(survey(EACH_KIND, cross=[PAIR]))
+    assert "crashed and browser are counted together too, in the same reports: at no further ε" in (
+        said
+    )

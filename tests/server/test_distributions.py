@@ -1,0 +1,132 @@
+"""A number's distribution on its whole way: tally, document, text, page, Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from deniable.server.analysis import SurveyResults
+from deniable.server.cli.results import lines
+from deniable.server.pages import charts
+from deniable.server.results import Distribution, Results, csv_text, survey_results
+from deniable.server.results.document import Point
+from deniable.server.store import PublishedSurvey
+from tests.server.results_data import NOW, add_round
+from tests.server.surveys import until_spring
+from tests.server.world import World, world
+from tests.survey_texts import bit, number
+
+CLOSED, OPEN, FEW = 683, 685, 684
+LOW, HIGH = -20.0, 44.0
+ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") + bit()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:
+    """Half of them around 4 degrees, the others around 24."""
+    published = here.publish(until_spring(asked, minimum_reports=minimum))
+    steps = published.survey.questions[0].mechanism.answers
+    held = [0] * steps
+    held[steps * 24 // 65], held[steps * 44 // 65] = 15_000, 15_000
+    for period in (CLOSED, OPEN):
+        add_round(here.store, published, period, [held, [20_000, 10_000]])
+    add_round(here.store, published, FEW, [[99] + [0] * (steps - 1), [99, 0]])
+    return published
+
+
+def results_of(here: World, published: PublishedSurvey) -> Results:
+    return survey_results(published, here.store.tallies(published.sequence), NOW)
+
+
+def of(results: Results, number: int) -> Distribution:
+    (period,) = (each for each in results.rounds if each.round == number)
+    assert isinstance(period.distributions, dict)
+    assert list(period.distributions) == ["degrees"]
+    return period.distributions["degrees"]
+
+
+def test_the_document_has_points_and_quantiles_in_the_questions_unit(here: World) -> None:
+    published = fill(here)
+    results = results_of(here, published)
+    found = of(results, CLOSED)
+    assert [point.at for point in found.points] == np.linspace(LOW, HIGH, 17).tolist()
+    assert sum(point.share for point in found.points) == pytest.approx(1)
+    assert sum(point.consistent for point in found.points) == pytest.approx(1)
+    at = {point.at: point for point in found.points}
+    assert at[4].low < 1 / 2 < at[4].high
+    assert at[0].below_low < 0.01 < at[0].below_high < 0.2
+    assert at[12].below_low < 1 / 2 < at[12].below_high
+    quarter, _, upper = (found.quantiles[n] for n in (1, 2, 3))
+    assert quarter.low <= 4 <= quarter.high <= 12
+    assert 16 <= upper.low <= 24 <= upper.high
+    assert abs(quarter.estimate - 4) < 3
+    again = msgspec.json.decode(msgspec.json.encode(results), type=Results)
+    assert of(again, CLOSED) == found
+
+
+def test_an_open_round_says_less_and_one_with_too_few_reports_nothing(here: World) -> None:
+    results = results_of(here, fill(here))
+    closed, still = of(results, CLOSED), of(results, OPEN)
+
+    def width(point: Point) -> float:
+        return point.below_high - point.below_low
+
+    inner = slice(4, -4)
+    assert sum(map(width, still.points[inner])) > sum(map(width, closed.points[inner]))
+    (few,) = (each for each in results.rounds if each.round == FEW)
+    assert not few.distributions
+    assert b'"distributions"' not in msgspec.json.encode(few)
+
+
+def test_below_the_surveys_own_minimum_there_is_none(here: World) -> None:
+    published = fill(here, minimum=30_001)
+    assert not any(period.distributions for period in results_of(here, published).rounds)
+
+
+def test_a_table_that_cannot_tell_it_shows_none(here: World) -> None:
+    published = fill(here, ASKED.replace('"square-wave"', '"local-laplace"').replace('"2"', '"1"'))
+    assert not any(period.distributions for period in results_of(here, published).rounds)
+
+
+def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) -> None:
+    published = fill(here)
+    results = results_of(here, published)
+    text = " ".join(" ".join(lines(results)).split())
+    assert re.search(r"degrees: 25 % are below \d\.\d \(.* to .*\); 50 % are below", text)
+    assert len(csv_text(results).splitlines()) == 1 + 2 * len(results.rounds)
+    assert SurveyResults(results).estimate("degrees", round=CLOSED).distribution == of(
+        results, CLOSED
+    )
+    assert SurveyResults(results).estimate("crashed", round=CLOSED).distribution is None
+    page = here.client.get(f"/surveys/{published.id}?round={CLOSED}").text
+    if "quantiles" not in page:  # it asks who reads
+        page = here.client.get(
+            f"/surveys/{published.id}?round={CLOSED}", headers=here.bearer("analyst")
+        ).text
+    assert "degrees: values that so many are below" in page
+    assert page.count('<rect class="bar"') >= 16
+
+
+def test_the_curve_s_band_holds_between_its_points() -> None:
+    """It rises: between two points the least is that of the first, the most that of the second."""
+    points = [
+        Point(at, 0.5, 0.4, 0.6, 0.5, 0.5, low, high, middle)
+        for at, low, middle, high in [(0, 0.0, 0.1, 0.2), (5, 0.3, 0.4, 0.6), (10, 1.0, 1.0, 1.0)]
+    ]
+    first, second = charts.curve(Distribution(tuple(points), ())).steps
+    assert first.end == second.start
+    height = charts.TREND_BOTTOM - charts.TREND_TOP
+    assert first.bottom == charts.TREND_BOTTOM
+    assert first.top == pytest.approx(charts.TREND_BOTTOM - 0.6 * height)
+    assert second.top == charts.TREND_TOP
+    assert second.bottom == pytest.approx(charts.TREND_BOTTOM - 0.3 * height)

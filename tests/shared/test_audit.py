@@ -1,0 +1,117 @@
+"""The least ε that reports show: exact limits, every mechanism, and planted ones are caught."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from deniable.shared.privacy.audit import (
+    audit,
+    least_epsilon,
+    lower_limit,
+    telling_symbols,
+    upper_limit,
+)
+from deniable.shared.privacy.certify import grid
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
+from deniable.shared.privacy.thresholds import ONE
+
+TRIALS = 20_000
+MORE = 60_000  # where only a fiftieth is made
+SMALL = [each for each in grid() if str(each.epsilon) == "1" and each.size <= 8]
+LISTED = [each for each in SMALL if not each.encoding.public_bits]
+OTHERS = [each for each in SMALL if each not in LISTED and each.size == 2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "trials", "bound"),
+    [(731, 269, 1_000, 0.858571), (7_311, 2_689, 10_000, 0.955866)],
+)
+def test_bounds_are_those_of_the_literature(
+    one: int, other: int, trials: int, bound: float
+) -> None:
+    assert least_epsilon(one, other, trials, 0.05) == pytest.approx(bound, abs=2e-6)
+
+
+@pytest.mark.parametrize(("count", "trials"), [(1, 5), (5, 5), (17, 40), (90, 300), (299, 300)])
+@pytest.mark.parametrize("error", [0.025, 1e-9])
+def test_limits_have_exactly_their_error(count: int, trials: int, error: float) -> None:
+    """P[so many successes or more] at the lower limit, summed in fractions."""
+    for limit in (
+        lower_limit(count, trials, error),
+        1 - upper_limit(trials - count, trials, error),
+    ):
+        rate = Fraction(limit)
+        tail = sum(
+            math.comb(trials, n) * rate**n * (1 - rate) ** (trials - n)
+            for n in range(count, trials + 1)
+        )
+        assert float(tail) == pytest.approx(error, rel=1e-6)
+
+
+def test_nothing_is_said_where_nothing_was_seen() -> None:
+    assert lower_limit(0, 100, 0.05) == 0 == least_epsilon(0, 0, 100)
+    assert upper_limit(100, 100, 0.05) == 1
+
+
+@pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
+def test_events_tell_no_more_than_epsilon_and_not_nothing(mechanism: Mechanism) -> None:
+    """By the exact table: what the event's two probabilities give away."""
+    event, last = telling_symbols(mechanism, 100_000), mechanism.answers - 1
+    one, other = (sum(mechanism.weight(s, answer) for s in event) for answer in (0, last))
+    assert 0.75 <= math.log(one / other) <= 1
+
+
+@pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
+def test_no_mechanism_gives_away_more_and_each_bound_is_near(mechanism: Mechanism) -> None:
+    """False alarm: 1e-9 for each bound. That one is so low is some eight standard errors away."""
+    found = audit(mechanism, TRIALS)
+    assert found.holds
+    assert found.at_least > 0.5
+
+
+@pytest.mark.parametrize("mechanism", OTHERS, ids=lambda each: each.name)
+def test_reports_with_random_bits_of_their_own_are_audited_too(mechanism: Mechanism) -> None:
+    found = audit(mechanism, MORE)
+    assert found.holds
+    assert found.at_least > 0.1
+    assert found.trials == MORE // 50
+
+
+class HalfTheLies(RandomizedResponse):
+    """Planted: as a halved constant would make it."""
+
+    def __init__(self, epsilon: Epsilon) -> None:
+        super().__init__(epsilon)
+        self.lie //= 2
+        self.keep = self._add = ONE - self.lie
+
+
+def test_halved_lies_are_caught() -> None:
+    found = audit(HalfTheLies(Epsilon("1")), TRIALS)
+    assert not found.holds
+    assert found.at_least > 1.2
+
+
+@pytest.mark.parametrize("name", sorted(mechanisms()))
+def test_a_mechanism_built_for_half_more_is_caught(name: str) -> None:
+    """At ε 3, which it says is 2."""
+    kind = mechanisms()[name]
+    wrong = kind(Epsilon("3"), 8 if 8 in kind.proved_sizes else kind.proved_sizes[0])
+    wrong.epsilon = Epsilon("2")
+    assert not audit(wrong, MORE if wrong.encoding.public_bits else TRIALS).holds
+
+
+def test_an_audit_sees_payloads_and_not_the_table() -> None:
+    """The table is right; what leaves is not."""
+
+    class Truthful(RandomizedResponse):
+        def randomize(self, answer: int, draw: object) -> int:  # it never lies
+            return answer
+
+    assert Truthful(Epsilon("1")).is_private()
+    assert not audit(Truthful(Epsilon("1")), 1_000).holds
