@@ -41,7 +41,7 @@ def survey_row(label: str, truth: float, **more: str | float) -> Row:
         "question": "browser", "label": label, "kind": "choice", "statistic": "share",
         "people": 1_000, "truth": truth,
         "low": truth - 0.1, "high": truth + 0.3, "half_width": 0.2, "covered": 0.95,
-        "trusted": 0.01, "needed": 5_000, "span": 1.0, **more,
+        "trusted": 0.01, "shuffled": 0.05, "needed": 5_000, "span": 1.0, **more,
     }  # fmt: skip
 
 
@@ -101,8 +101,9 @@ def test_intervals_are_drawn_around_their_middle_and_the_trusted_one_around_the_
     axes = the_axes(interval_figure([survey_row("a", 0.2), survey_row("b", 0.6)], 1_000))
     assert axes.get_xlabel() == "%"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["browser: a", "browser: b"]
-    yours, trusted = bars(axes, upright=0)
+    yours, mixed, trusted = bars(axes, upright=0)
     assert yours == near([(30, 10, 50), (70, 50, 90)])
+    assert mixed == near([(20, 15, 25), (60, 55, 65)])
     assert trusted == near([(20, 19, 21), (60, 59, 61)])
 
 
