@@ -43,6 +43,11 @@ class Inside:
             "/v1/envelopes", data=body, content_type=kind, headers=self._bearer(role)
         )
 
+    def close(self, survey: str) -> None:
+        """What is closed is looked at once: its intervals are no longer those of open rounds."""
+        answer = self.http.post(f"/v1/surveys/{survey}/close", headers=self._bearer("operator"))
+        assert answer.status_code == 200, answer.text
+
     def results(self, survey: str) -> dict[str, Any]:
         answer = self.http.get(f"/v1/surveys/{survey}/results", headers=self._bearer("analyst"))
         assert answer.status_code == 200, answer.text

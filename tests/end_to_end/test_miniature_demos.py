@@ -66,6 +66,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         identifier = server.publish(render_document(survey))
         for number, crowd in enumerate(crowds(), survey.first_round):
             send(server, envelope(survey, identifier, number, crowd))
+        server.close(identifier)
         results: list[dict[str, Any]] = server.results(identifier)["rounds"]
     return results
 
@@ -121,6 +122,7 @@ def test_intervals_of_many_reports_are_hardly_wider_than_normal(
         identifier = server.publish(render_document(survey))
         crowd = make_crowd(people, 1)
         send(server, envelope(survey, identifier, survey.last_round, crowd))
+        server.close(identifier)
         rows = server.results(identifier)["rounds"][-1]["questions"]
     normal = 2 * NormalDist().inv_cdf(0.975)
     for row in (row for part in rows.values() for row in part):
