@@ -19,8 +19,7 @@ depends on its noise. So who reports next may depend on anything but that.
 
     these people, shares     k log(1 - p + p e^t) + (n - k) log(1 - q + q e^t), exactly
     people like these        n log(1 - r + r e^t): what people of any mixture have at most (Jensen)
-    these people, a mean     n times the least concave function above log E[e^(t value) | x];
-                             half of the capital goes into bets
+    these people, a mean     n times the least concave function above log E[e^(t value) | x]
 
 and for the mean of people like these, where the distribution of values is anybody's guess, the
 capital is that of bets, prod (1 + t (value - m)): the expectation of each is 1, and again people of
@@ -189,8 +188,8 @@ def _stakes(values: Array) -> Array:
 def _known_noise(
     table: NumberTable, mirrored: bool, values: Array, counts: Array, needed: float
 ) -> float:
-    """The least mean that people of these reports may have, whatever their places. Half of the
-    capital is in bets, which win where people are more alike than they might be."""
+    """The least mean that people of these reports may have, whatever their places. Bets on the mean
+    have no part in it: these people's moves with each report, and they would not be fair."""
     reports, total = counts.sum(), float(values @ counts)
     tilts = TILTS / (values[-1] - values[0])
     hulls = _growths(table, mirrored)
@@ -201,7 +200,7 @@ def _known_noise(
         growths = np.array([np.interp(inside, *corners) for corners in hulls])
         staked = tilts * (total - reports * (mean - inside)) - reports * growths
         made = float(_logsumexp(staked[None])[0])
-        return np.array([needed + math.log(2) - np.logaddexp(made, _won(values, counts, mean))])
+        return np.array([needed - made])
 
     mean = total / reports
     low = min(0.0, mean) - float(values[-1] - values[0]) * (1 + needed / reports)

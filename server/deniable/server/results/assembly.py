@@ -74,10 +74,14 @@ TEXTS = (
         "Of a text question those answers are listed that stand out, as people wrote them: "
         "`floors` says from how many people on a text is found."
     ),
-    "Its intervals, and what is listed, are for one look, also while a round is open.",
+    (
+        "Unlike others, its intervals and the probabilities of what is listed are for one look, "
+        "also while a round is open, and leave out that texts may collide."
+    ),
     (
         "The probability that any text is listed which nobody reported is at most "
-        f"{FALSE_DISCOVERY:.0%} in a round, if no report is forged; its `note` has its p-value."
+        f"{FALSE_DISCOVERY:.0%} at one look at a round, if no report is forged; its `note` has "
+        "its p-value."
     ),
 )
 ONE_OF = (
