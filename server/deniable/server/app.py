@@ -19,7 +19,6 @@ from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import dashboard, operating, problems
-from deniable.server.results.annotations import AnnotationFile
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -48,7 +47,6 @@ def create_app(
     clock: Clock | None = None,
     limits: Limits | None = None,
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
-    annotations: AnnotationFile | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -68,7 +66,6 @@ def create_app(
         Sessions(time),
         AppTokens(time),
         limits,
-        annotations or AnnotationFile(None),
         sealing or {},
     )
     for part in (envelopes, surveys, register, operations, results, dashboard, operating, problems):

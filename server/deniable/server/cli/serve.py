@@ -7,7 +7,6 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place, option
@@ -53,12 +52,6 @@ def arguments(parser: ArgumentParser) -> None:
         help="where a proxy has the pages, like /stats; it takes that off before it passes on",
     )
     parser.add_argument(
-        "--annotations",
-        type=Path,
-        metavar="FILE",
-        help="releases, outages and known values to draw beside the estimates, in TOML",
-    )
-    parser.add_argument(
         "--sealing-key",
         action="append",
         default=[],
@@ -75,20 +68,16 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
-    from deniable.server.results.annotations import read_annotations
     from deniable.shared.survey.sealing_key import load_sealing_key
 
     for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
         load_sealing_key(file)
-    if chosen.annotations is not None:
-        read_annotations(chosen.annotations)
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(
         limit=chosen.limit,
         proxies=tuple(chosen.proxy),
         sealing=tuple(map(str, chosen.sealing_key)),
         base_path=chosen.base_path or "",
-        annotations=chosen.annotations,
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )

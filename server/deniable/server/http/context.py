@@ -14,7 +14,6 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.results.annotations import AnnotationFile
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
@@ -37,7 +36,6 @@ class Parts:
     sessions: Sessions
     app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
-    annotations: AnnotationFile
     # What opens sealed reports, by the marks of the public keys
     sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -14,6 +13,5 @@ class Settings:
     proxies: tuple[str, ...] = ()  # the addresses whose words about senders and hosts are believed
     sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
     base_path: str = ""  # where a proxy has the pages; it takes this off before it passes on
-    annotations: Path | None = None  # what is drawn beside the estimates
     log_json: bool = False
     trust_clock: bool = False  # today's date is right, also after a long pause

@@ -16,7 +16,6 @@ from deniable.server.process.ending import end_with
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
-from deniable.server.results.annotations import AnnotationFile
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -54,7 +53,6 @@ def load(
         writer,
         limits=limits,
         sealing=sealing,
-        annotations=AnnotationFile(settings.annotations),
     )
     parts_of(app).forgery.start()
     return Front(app, parts_of(app), settings.proxies, settings.base_path)
