@@ -1,4 +1,4 @@
-"""A question's words for people: its title, its unit, and what its options are called on a page.
+"""A question's words for people: its title, its unit, and what people call its options.
 
 None of them changes what is asked, drawn or counted: a name and an option's text stay what programs
 use.
