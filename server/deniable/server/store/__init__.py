@@ -15,6 +15,7 @@ from deniable.server.store.records import (
     State,
     SurveyRow,
     Token,
+    Unsettled,
     Upload,
     UploadKey,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "SurveyRow",
     "Token",
     "Transaction",
+    "Unsettled",
     "Upload",
     "UploadKey",
     "back_up",
