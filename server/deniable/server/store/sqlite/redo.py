@@ -9,7 +9,9 @@ the other half, in the order of keys, so that nothing tells which group an envel
 once that is on disk, zeros to the first. A half begins with the length of its content (u32) and a
 digest (16); it holds, of each survey and round,
 
-    survey id (32) · round (u32) · length (u32) · its envelopes, as in a bucket
+    survey id (32) · round (u32) · length (u32)
+
+and then its envelopes, each as id (16) · reports - 1 (u16) · length (u32) · payload.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from pathlib import Path
 
 from deniable.server.store.protocol import StoreLost
 from deniable.server.store.records import Kept, Unsettled, Upload
-from deniable.server.store.sqlite import bucket
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.redo"
@@ -34,6 +35,7 @@ PRIVATE = 0o600
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
+_ENVELOPE = struct.Struct("<16sHI")
 Round = tuple[str, int]  # a survey's id, and the number of a round
 
 
@@ -45,7 +47,7 @@ class Redo:
         self._handle: int | None = None
         self._half = 0  # that is whole
         self._used = [HALF, HALF]  # bytes of either that may not be zero
-        self._pending: dict[Round, list[Kept]] = {}
+        self._pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
         self.lost = [*_kept_in(file)]  # what was pending in a transaction that did not end well
 
     @property
@@ -57,7 +59,9 @@ class Redo:
         grown = {of: [*envelopes] for of, envelopes in self._pending.items()}
         for each in uploads:
             members = grown.setdefault((each.survey.id, each.round), [])
-            insort(members, Kept(each.id, each.count, each.payload))
+            insort(
+                members, _ENVELOPE.pack(each.id, each.count - 1, len(each.payload)) + each.payload
+            )
         content = _packed(grown)
         if _HEAD.size + len(content) > HALF:
             return False
@@ -88,7 +92,7 @@ class Redo:
 
     def lose(self) -> None:
         """It is not: its transaction has been undone."""
-        lost = [Unsettled(*of, each) for of, kept in self._pending.items() for each in kept]
+        lost = _unpacked(_packed(self._pending))
         self._pending, self.lost = {}, [*self.lost, *lost]
 
     def close(self) -> None:
@@ -147,10 +151,10 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def _packed(pending: dict[Round, list[Kept]]) -> bytes:
+def _packed(pending: dict[Round, list[bytes]]) -> bytes:
     parts: list[bytes] = []
     for (survey, number), envelopes in sorted(pending.items()):
-        packed = bucket.pack(envelopes)
+        packed = b"".join(envelopes)
         parts += (_ROUND.pack(bytes.fromhex(survey), number, len(packed)), packed)
     return b"".join(parts)
 
@@ -174,6 +178,10 @@ def _unpacked(content: bytes) -> Iterator[Unsettled]:
     while start < len(content):
         survey, number, length = _ROUND.unpack_from(content, start)
         start += _ROUND.size
-        for each in bucket.unpack(content[start : start + length]):
-            yield Unsettled(survey.hex(), number, each)
-        start += length
+        end = start + length
+        while start < end:
+            identifier, more, size = _ENVELOPE.unpack_from(content, start)
+            start += _ENVELOPE.size
+            payload = content[start : start + size]
+            yield Unsettled(survey.hex(), number, Kept(identifier, more + 1, payload))
+            start += size
