@@ -73,7 +73,7 @@ class SqliteStore(SqlStore):
         """By few buckets, since the log cannot be emptied while one reads."""
         after = b""
         while True:
-            with self._reading("read envelopes") as connection:
+            with self._reading_reports("read envelopes") as connection:
                 after, kept = next_buckets(connection, (sequence, number), after, BUCKETS)
             if not kept:
                 return
@@ -94,11 +94,14 @@ class SqliteStore(SqlStore):
                 f"the disk has less than {LEAST_FREE_BYTES // 2**20} MiB free; make room"
             )
 
+    def _reading(self, aim: str) -> AbstractContextManager[Connection]:
+        return transaction(self._engine, aim, writes=False)
+
     @contextmanager
-    def _reading(self, aim: str) -> Iterator[Connection]:
-        """Also what this process has acknowledged just now."""
+    def _reading_reports(self, aim: str) -> Iterator[Connection]:
+        """Also those that this process has acknowledged just now."""
         self._line.settle()
-        with transaction(self._engine, aim, writes=False) as connection:
+        with self._reading(aim) as connection:
             yield connection
 
     @contextmanager
