@@ -19,6 +19,7 @@ from deniable.server.pages.trends import (
     Trend,
     trends,
 )
+from deniable.server.planning.choosing import read
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -27,6 +28,7 @@ from deniable.server.results.display import (
     known_figures,
 )
 from deniable.server.results.document import Difference, Row
+from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.shared.survey.kinds import Statistic
 
@@ -283,3 +285,17 @@ def test_every_statistic_has_a_style() -> None:
     assert (STYLES["share"].behind(""), STYLES["mean"].behind("min")) == (" %", " min")
     assert STYLES["share"].expected(0.0391, "") == "± 3.9 points"
     assert STYLES["mean"].expected(1.2345, "min") == "± 1.23 min"
+
+
+@pytest.mark.parametrize("asked_one_of", [1, 3])
+def test_what_it_costs_is_said_in_one_sentence(asked_one_of: int) -> None:
+    """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917: as if it were of
+    0.25 / (0.25 + 3.917) of them directly."""
+    question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
+    words = price(question, 20_000, asked_one_of)
+    people = {1: "150,000", 3: "450,000"}[asked_one_of]
+    assert words == (
+        "So many deniable answers tell as much as 1,200 direct ones; for ± 1 point it takes "
+        f"{people}; a trusted server would have had ± 0.03."
+    )
+    assert "as less than one direct one" in price(question, 5)

@@ -277,6 +277,7 @@ def test_the_answers_come_before_what_is_behind_them(
     assert len(re.findall(r"[0-9.]+ % say yes, between [0-9.]+ and [0-9.]+\.", text)) == 1
     assert len(re.findall(r"The mean is [0-9.]+, between [0-9.]+ and [0-9.]+\.", text)) == 1
     assert "chrome comes first" in text
+    assert text.count("So many deniable answers tell as much as") == 3
 
 
 def test_each_question_has_figures_with_words_in_them(

@@ -32,6 +32,7 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
+from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
@@ -130,6 +131,14 @@ class QuestionView:
         if self.result.whole:
             return whole_text(self.result.whole)
         return said_of_shares(self._known(joint=True), charts.MOST_MARKS)
+
+    @property
+    def price(self) -> str:
+        """Where there are estimates; a text's is its floor."""
+        if not self.rows or not self.question.labels:
+            return ""
+        asked = self.seen.survey
+        return price(self.question, self.reports, len(asked.questions) if asked.asks_one else 1)
 
     @property
     def _found(self) -> str:

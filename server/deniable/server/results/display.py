@@ -41,7 +41,10 @@ class Style:
 
     def expected(self, margin: float, unit: str) -> str:
         """A margin that is expected, not measured."""
-        return f"± {self.factor * margin:.{self.digits}g}{f' {unit}' if unit else self.points}"
+        return f"± {self.factor * margin:.{self.digits}g}{self.behind_margin(unit)}"
+
+    def behind_margin(self, unit: str) -> str:
+        return f" {unit}" if unit else self.points
 
 
 STYLES: Mapping[Statistic, Style] = {
@@ -207,7 +210,7 @@ def difference_figures(
                 high_these=each.high_these,
                 consistent=each.estimate,
                 style=signed,
-                unit=f" {unit}" if unit else style.points,
+                unit=style.behind_margin(unit),
             )
             for each in found
         ]
