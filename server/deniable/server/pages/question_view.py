@@ -12,6 +12,7 @@ from deniable.server.pages import charts
 from deniable.server.pages.curves import Curve, curve
 from deniable.server.pages.trends import MOST_PANELS, Told, Trend, trends
 from deniable.server.results import (
+    Difference,
     Distribution,
     Floor,
     QuestionResult,
@@ -209,19 +210,29 @@ class QuestionView:
         highest = sorted(self.rows, key=lambda row: -row.notable)[:MOST_PANELS]
         shown = [row.label for row in self.rows if row in highest]
         panels: dict[str, list[Told]] = {label: [] for label in shown}
-        for tally in self.seen.tallies[-MOST_TREND_ROUNDS:]:
-            for told in self._told(tally, shown):
+        for number, result in self.rounds:
+            for told in self._told(number, result, shown):
                 panels[told.text.label].append(told)
         return trends([*map(_aligned, panels.values())], self.seen.happened)
 
-    def _told(self, tally: RoundTally, shown: Sequence[str]) -> Iterable[Told]:
-        survey, looks = self.seen.survey, self.seen.is_open(tally)
-        name = survey.round_short_title(tally.round)
-        for row in question_result(survey, self.question, tally, looks).rows:
+    @cached_property
+    def rounds(self) -> Sequence[tuple[int, QuestionResult]]:
+        """What the last ones say, each with its number."""
+        return [
+            (
+                tally.round,
+                question_result(self.seen.survey, self.question, tally, self.seen.is_open(tally)),
+            )
+            for tally in self.seen.tallies[-MOST_TREND_ROUNDS:]
+        ]
+
+    def _told(self, number: int, result: QuestionResult, shown: Sequence[str]) -> Iterable[Told]:
+        name = self.seen.survey.round_short_title(number)
+        for row in result.rows:
             label = self._called.get(row.label, row.label)
             found = figures(row, self.question.statistic, self.question.unit)
             if found and label in shown:
-                yield Told(tally.round, name, replace(found, label=label))
+                yield Told(number, name, replace(found, label=label))
 
     @property
     def since(self) -> str:
@@ -230,13 +241,17 @@ class QuestionView:
         return self.seen.survey.round_title(before.round) if before else ""
 
     @cached_property
-    def changes(self) -> Sequence[Figures]:
+    def differences(self) -> Sequence[Difference]:
         """Of each label; none of a longer list, whose intervals do not hold at once."""
         now, then = self.seen.tally, self.seen.before
         if now is None or then is None or self.joint or self._shares_noise:
             return ()
-        found = compared(self.question, self.seen.side(now), self.question, self.seen.side(then))
-        return self._renamed(difference_figures(found, self.question.statistic, self.question.unit))
+        return compared(self.question, self.seen.side(now), self.question, self.seen.side(then))
+
+    @cached_property
+    def changes(self) -> Sequence[Figures]:
+        asked = self.question
+        return self._renamed(difference_figures(self.differences, asked.statistic, asked.unit))
 
     @property
     def changed(self) -> str:

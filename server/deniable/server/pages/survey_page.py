@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from flask import request
+
+from deniable.server.http.context import parts
 from deniable.server.pages.crossed_view import CrossedView, crossed_view
 from deniable.server.pages.question_view import QuestionView, Seen
 from deniable.server.results import (
@@ -82,6 +85,16 @@ class SurveyPage:
     @property
     def earlier_rounds(self) -> Sequence[RoundLink]:
         return self.rounds[MOST_ROUNDS:]
+
+
+def read_page(identifier: str) -> SurveyPage:
+    """By the address of this request; Refused if there is no such survey or round."""
+    here = parts()
+    published = here.catalogue.find(identifier)
+    now, asked = here.clock.now(), request.args.get("round")
+    shown = page_window(published.survey, now, asked)
+    tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
+    return survey_page(published, tallies, now, asked, shown)
 
 
 def survey_page(

@@ -72,10 +72,34 @@ class Trend:
     lines: tuple[Line, ...]
     top: int
     bottom: int
+    small: bool  # one among several
 
     @property
     def height(self) -> int:
         return self.bottom + AXIS_HEIGHT
+
+    # All marks of a kind as one path, across in per cent and down in pixels
+
+    @property
+    def path(self) -> str:
+        return "M" + "L".join(f"{each.at:g} {each.y:g}" for each in self.points)
+
+    @property
+    def whiskers(self) -> str:
+        return "".join(f"M{each.at:g} {each.y_low:g}V{each.y_high:g}" for each in self.points)
+
+    @property
+    def noise(self) -> str:
+        """As far as the noise alone reaches."""
+        return "".join(
+            f"M{each.at:g} {each.y_these[0]:g}V{each.y_these[1]:g}"
+            for each in self.points
+            if each.y_these
+        )
+
+    @property
+    def dots(self) -> str:
+        return "".join(f"M{each.at:g} {each.y:g}h0" for each in self.points if not each.off)
 
     @property
     def is_cut(self) -> bool:
@@ -112,6 +136,7 @@ def _trend(
         lines=tuple(_line(n, each, rounds, several) for n, each in enumerate(inside)),
         top=top,
         bottom=round(axis.start),
+        small=several,
     )
 
 

@@ -134,7 +134,7 @@ class Figures:
     @property
     def margin(self) -> str:
         """Half of the interval."""
-        return self.text(self.half)
+        return self.text(self.half).removeprefix("+")
 
     @property
     def whole(self) -> str:
