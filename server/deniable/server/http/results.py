@@ -39,7 +39,8 @@ def _results(identifier: str) -> Results:
         shown = window(published.survey, now, number, number)
     try:
         tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-        return survey_results(published, tallies, now, number, shown)
+        annotations = here.store.annotations(published.sequence)
+        return survey_results(published, tallies, now, number, shown, annotations)
     except Refused as error:
         raise HttpError(404, str(error)) from None
 

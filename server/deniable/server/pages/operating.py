@@ -20,10 +20,11 @@ from deniable.server.intake.upkeep import purged_from
 from deniable.server.pages.guards import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
+from deniable.server.results.annotating import read_annotation
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
 from deniable.server.surveys.authored import parse_authored
 from deniable.server.surveys.replacing import asked_again, differences, replaced
-from deniable.shared.errors import InvalidSurvey, Refused
+from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import Survey, render_document
 
 MOST_DAYS = 3_660
@@ -127,6 +128,26 @@ def close(identifier: str) -> ResponseReturnValue:
         return refused(f"To close it, type its name: {published.name}", 400)
     catalogue.close(published)
     return go(f"/surveys/{published.id}")
+
+
+@blueprint.post("/surveys/<identifier>/annotations")
+@for_operators
+def annotate(identifier: str) -> ResponseReturnValue:
+    """Or take one away, where the form says so."""
+    here = parts()
+    published = here.catalogue.get(identifier)
+    if published is None:
+        return refused("There is no survey with this id", 404)
+    try:
+        day, words = (request.form.get(key, "") for key in ("day", "words"))
+        annotation = read_annotation(day, words)
+    except WrongUse as error:
+        return refused(str(error).capitalize(), 400)
+    if "remove" in request.form:
+        here.store.remove_annotation(published.sequence, annotation)
+    else:
+        here.store.annotate(published.sequence, annotation)
+    return go(f"/surveys/{published.id}#annotations")
 
 
 def _operate(made: tuple[str, str] | None = None) -> str:

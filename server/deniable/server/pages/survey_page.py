@@ -23,6 +23,8 @@ from deniable.server.results import (
     warning,
     window,
 )
+from deniable.server.results.annotating import by_round, happened
+from deniable.server.results.document import Happened
 from deniable.server.results.shuffled import sentences, shuffled
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
@@ -70,6 +72,7 @@ class SurveyPage:
     later: bool  # whether newer ones may not be in it
     questions: Sequence[QuestionView]
     crossed: Sequence[CrossedView]
+    annotations: Sequence[Happened]
 
     @property
     def in_javascript(self) -> bool:
@@ -94,7 +97,8 @@ def read_page(identifier: str) -> SurveyPage:
     now, asked = here.clock.now(), request.args.get("round")
     shown = page_window(published.survey, now, asked)
     tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-    return survey_page(published, tallies, now, asked, shown)
+    annotations = happened(published.survey, here.store.annotations(published.sequence))
+    return survey_page(published, tallies, now, asked, shown, annotations)
 
 
 def survey_page(
@@ -103,19 +107,19 @@ def survey_page(
     now: datetime,
     asked: str | None,
     shown: Window | None = None,
-    happened: Mapping[int, str] | None = None,
+    annotations: Sequence[Happened] = (),
 ) -> SurveyPage:
-    """`asked` is the round that the address names; Refused if there is none. `happened` is by
-    round."""
+    """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
     rounds = rounds_so_far(published, tallies, now, shown)
     period = _chosen(rounds, survey.minimum_reports, asked)
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
     open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(survey, tallies, tally, open_rounds, happened or {})
+    seen = Seen(survey, tallies, tally, open_rounds, by_round(annotations))
     return SurveyPage(
         published=published,
+        annotations=annotations,
         state=state_at(published, now),
         promises=(
             round_promise(survey.round_billionths, survey.repeat_rounds),
