@@ -18,7 +18,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard, figures, operating, problems
+from deniable.server.pages import dashboard, data, figures, operating, problems
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -69,7 +69,7 @@ def create_app(
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)
-    for part in (*api, dashboard, figures, operating, problems):
+    for part in (*api, dashboard, data, figures, operating, problems):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)

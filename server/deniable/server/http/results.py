@@ -19,18 +19,19 @@ blueprint = Blueprint("results", __name__)
 @blueprint.get("/v1/surveys/<identifier>/results")
 @require("analyst")
 def results(identifier: str) -> Response:
-    return answer(_results(identifier))
+    return answer(results_of(identifier))
 
 
 @blueprint.get("/v1/surveys/<identifier>/results.csv")
 @require("analyst")
 def results_csv(identifier: str) -> Response:
-    found = _results(identifier)
+    found = results_of(identifier)
     disposition = {"Content-Disposition": f'attachment; filename="{found.name}-results.csv"'}
     return Response(csv_text(found), mimetype=CSV, headers=disposition)
 
 
-def _results(identifier: str) -> Results:
+def results_of(identifier: str) -> Results:
+    """By the rounds that the address of this request names."""
     number, first, last = (_number(name) for name in ("round", "from", "until"))
     here, published = parts(), asked_for(identifier)
     now = here.clock.now()

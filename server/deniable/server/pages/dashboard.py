@@ -35,15 +35,19 @@ class Overview:
         return odds_factor(self.published.survey.round_billionths)
 
 
-@blueprint.get("/")
-def surveys() -> str:
+def overviews() -> list[Overview]:
+    """The newest first."""
     here = parts()
     now, totals = here.clock.now(), here.store.report_totals()
-    rows = [
+    return [
         Overview(published, state_at(published, now), totals.get(published.sequence, 0))
         for published in reversed(here.catalogue.surveys())
     ]
-    return render_template("surveys.html", rows=rows, store=here.store.option)
+
+
+@blueprint.get("/")
+def surveys() -> str:
+    return render_template("surveys.html", rows=overviews(), store=parts().store.option)
 
 
 @blueprint.get("/surveys/")

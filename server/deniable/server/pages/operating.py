@@ -155,12 +155,12 @@ def _operate(made: tuple[str, str] | None = None) -> str:
     return render_template(
         "operate.html",
         health=health(here),
-        tokens=_by_end(here.store.tokens(), here.clock.now()),
+        tokens=tokens_by_end(here),
         made=made,
         roles=ROLES,
         most_days=MOST_DAYS,
-        keys=_keys(here),
-        kept=_kept(here),
+        keys=signing_keys(here),
+        kept=kept(here),
     )
 
 
@@ -183,19 +183,20 @@ def _free(here: Parts) -> float | None:
     return shutil.disk_usage(Path(place)).free / GIGABYTE if option == "--data" else None
 
 
-def _by_end(tokens: Sequence[Token], now: datetime) -> list[tuple[Token, bool]]:
+def tokens_by_end(here: Parts) -> list[tuple[Token, bool]]:
     """With whether each has expired; what lasts longest first."""
-    ordered = sorted(tokens, key=lambda token: token.expires, reverse=True)
+    now = here.clock.now()
+    ordered = sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
     return [(token, token.expires <= now) for token in ordered]
 
 
-def _keys(here: Parts) -> list[tuple[str, int]]:
+def signing_keys(here: Parts) -> list[tuple[str, int]]:
     """Those enrolled, each with how many surveys it has signed."""
     signed = Counter(each.key for each in here.catalogue.surveys())
     return [(key, signed[key]) for key in sorted(here.store.enrolled_keys())]
 
 
-def _kept(here: Parts) -> list[Kept]:
+def kept(here: Parts) -> list[Kept]:
     rounds = here.store.unsealed_rounds()
     return [
         Kept(each, len(numbers), max(purged_from(each, number) for number in numbers))
