@@ -52,7 +52,7 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
 
 def restricted(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = POLICY
+    response.headers.setdefault("Content-Security-Policy", POLICY)
     return response
 
 
