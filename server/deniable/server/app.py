@@ -18,7 +18,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard, operating, problems
+from deniable.server.pages import dashboard, operating, planning, problems
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -68,7 +68,9 @@ def create_app(
         limits,
         sealing or {},
     )
-    for part in (envelopes, surveys, register, operations, results, dashboard, operating, problems):
+    for part in (
+        envelopes, surveys, register, operations, results, dashboard, operating, planning, problems
+    ):  # fmt: skip
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)
