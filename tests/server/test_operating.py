@@ -67,6 +67,7 @@ def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, s
         (f"/operate/tokens/{token}/revoke", {}),
         ("/operate/check", {"survey": DRAFT}),
         (f"/surveys/{published.id}/close", {"name": published.name}),
+        (f"/surveys/{published.id}/try", {}),
     ]
 
 

@@ -18,7 +18,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard, operating, planning, problems
+from deniable.server.pages import dashboard, operating, planning, problems, waiting
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -68,9 +68,8 @@ def create_app(
         limits,
         sealing or {},
     )
-    for part in (
-        envelopes, surveys, register, operations, results, dashboard, operating, planning, problems
-    ):  # fmt: skip
+    api = (envelopes, surveys, register, operations, results)
+    for part in (*api, dashboard, operating, planning, problems, waiting):
         app.register_blueprint(part.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)

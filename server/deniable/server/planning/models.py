@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from deniable.server.planning import trusted
-from deniable.server.planning.choosing import Asked, choose
+from deniable.server.planning.choosing import Asked, choose, undecided
 from deniable.server.planning.shuffled import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 from deniable.shared.privacy.shapes.number_table import NumberTable
@@ -23,8 +23,6 @@ from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.survey.questions import Question
 
 Z95 = 1.96
-CHOSEN = ("mechanism", "grid", "integers")  # for an ε
-HALF = BILLION // 2
 MOST_SHUFFLED = 10**9  # with more of them ε₀ is larger still
 
 
@@ -43,13 +41,13 @@ def shuffled_half_width(
     asked: Asked, people: int, most_bytes: int | None = None, *, coarse: bool = False
 ) -> Shuffled:
     """By the mechanism that such a question has at ε₀, whatever its own is. `coarse` takes ε₀ down
-    to the half where that is above ε: few tables have to be searched for."""
+    to a whole number where that is above ε: few tables have to be searched for."""
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
     alone = report_epsilon(epsilon, min(people, MOST_SHUFFLED), delta)
     if coarse:
-        alone = max(epsilon, Epsilon(decimal_text(max(1, alone.billionths // HALF * HALF))))
-    open_choice = {key: value for key, value in asked.items() if key not in CHOSEN}
-    question = choose({**open_choice, "epsilon": str(alone)}, most_bytes)
+        whole = alone.billionths // BILLION * BILLION
+        alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
+    question = choose({**undecided(asked), "epsilon": str(alone)}, most_bytes)
     return Shuffled(half_width(question, people), delta, alone)
 
 
