@@ -12,6 +12,7 @@ from deniable.server.http.auth import require
 from deniable.server.http.context import asked_for, parts
 from deniable.server.pages.guards import for_operators, pages, refused
 from deniable.server.pages.planning import Planned, planned_of
+from deniable.server.pages.public import has_public_pages
 from deniable.server.pages.trying import by_hand, try_report
 from deniable.server.results import state_at
 from deniable.server.store import PublishedSurvey
@@ -23,7 +24,12 @@ blueprint = pages("waiting", public=("turn",))
 
 @blueprint.app_context_processor
 def for_surveys() -> dict[str, Any]:  # Any: what templates read
-    return {"survey_plan": survey_plan, "by_hand": by_hand, "reports_so_far": reports_so_far}
+    return {
+        "survey_plan": survey_plan,
+        "by_hand": by_hand,
+        "reports_so_far": reports_so_far,
+        "has_public_pages": has_public_pages,
+    }
 
 
 def reports_so_far(published: PublishedSurvey) -> int:
