@@ -84,6 +84,12 @@ TEXTS = (
         "its p-value."
     ),
 )
+VECTORS = (
+    (
+        "How often a vector's intervals hold, at one look and at all looks, is measured and not "
+        "proved."
+    ),
+)
 ONE_OF = (
     (
         "Each install was asked one of the {0} questions, drawn at random: the estimates of a "
@@ -205,7 +211,8 @@ def notes(survey: Survey) -> tuple[str, ...]:
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
     texts = TEXTS if any(map(_is_text, survey.questions)) else ()
-    return (*NOTES, *texts, *one, *kept, *(CROSSED if survey.cross else ()))
+    vectors = VECTORS if any(isinstance(q, Vector) for q in survey.questions) else ()
+    return (*NOTES, *texts, *vectors, *one, *kept, *(CROSSED if survey.cross else ()))
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
