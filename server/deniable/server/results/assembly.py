@@ -76,7 +76,7 @@ TEXTS = (
     ),
     (
         "Unlike others, its intervals and the probabilities of what is listed are for one look, "
-        "also while a round is open, and leave out that texts may collide."
+        "also while a round is open."
     ),
     (
         "The probability that any text is listed which nobody reported is at most "

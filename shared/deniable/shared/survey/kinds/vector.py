@@ -101,7 +101,7 @@ class Vector(BaseQuestion):
 
 def _listed(answer: Any, most: int) -> list[Any]:  # Any: told by its type
     """Up to so many of its members."""
-    some: Any = ((), answer)[is_listed(type(answer))]
+    some: Any = ((), answer)[is_listed(type(answer))]  # type: ignore[arg-type]  # it is hashable
     members = getattr(type(some), "tolist", iter)(some)  # of an array without dimension a number
     return list(islice(((), members)[hasattr(type(members), "__iter__")], most))
 
