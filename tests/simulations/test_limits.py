@@ -49,8 +49,8 @@ FEW: dict[str, dict[str, Any]] = {
     "repeat": {"epsilon": [1, 20], "rounds": [1, 4]},
 }  # fmt: skip
 LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "worst"),
-          ("limit", "predicted_n_variance"), ("lower_bound", "risk_exact"),
-          ("lower_bound", "risk_bound"))  # fmt: skip
+          ("limit", "first_order"), ("limit", "predicted_n_variance"),
+          ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in SUMMARIES if name in FEW])

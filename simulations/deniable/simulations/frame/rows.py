@@ -1,6 +1,7 @@
 """Rows, tables and lines of a study whose rows are named by `model` and `estimator`.
 
 exact       the mean squared error by formula; null where there is none
+first_order a formula for many people, in studies where not every error has an exact one
 measured    the same of errors that were drawn, with its Monte-Carlo error `error`
 limit       what no estimator of the same model is below; null where that is not known
 """
@@ -107,9 +108,9 @@ def worst_deviation(rows: Sequence[Row]) -> float:
     )
 
 
-def ratios(rows: Sequence[Row], people: int) -> str:
+def ratios(rows: Sequence[Row], people: int, key: str = "exact") -> str:
     """From the least to the largest of measured errors by their formulas."""
-    found = [number(row, "measured") / number(row, "exact") for row in pick(rows, people=people)]
+    found = [number(row, "measured") / number(row, key) for row in pick(rows, people=people)]
     return f"{min(found):.2f} to {max(found):.2f}"
 
 
