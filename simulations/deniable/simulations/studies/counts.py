@@ -187,9 +187,9 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "price",
                 "The squared error of one drawn question by that of a trusted server, for each "
-                "person asked: it falls with m where noise is pure, and for many counts is six times "
-                "larger against a cube's than against geometric noise; it does not depend on m "
-                f"where δ {options['delta']:g} is given up.",
+                "person asked: it falls with m where noise is pure, and for many counts is six "
+                "times larger against a cube's than against geometric noise; it does not depend on "
+                f"m where δ {options['delta']:g} is given up.",
                 lambda: forms.price_figure(
                     comparison.pick(rows, people=people),
                     ONE_QUESTION,
