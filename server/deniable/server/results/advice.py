@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from deniable.server.planning.models import half_width
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
@@ -21,16 +22,10 @@ from deniable.shared.survey.wording import (
 
 RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)
-Z95 = 1.96
 HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
-
-
-def expected_error(question: Question, reports: int) -> float:
-    """Half of the 95 % interval to expect, in the statistic's own measure."""
-    return Z95 * question.mechanism.predicted_error(reports) * question.span
 
 
 def facts(survey: Survey) -> dict[str, Any]:
@@ -59,9 +54,7 @@ def facts(survey: Survey) -> dict[str, Any]:
                 "epsilon": str(question.epsilon),
                 "mechanism": question.mechanism.name,
                 "leverage": round(question.mechanism.leverage, 2),
-                "expected": {
-                    str(n): expected_error(question, survey.reports_of(n)) for n in CROWDS
-                },
+                "expected": {str(n): half_width(question, survey.reports_of(n)) for n in CROWDS},
             }
             for question in survey.questions
         ],
@@ -148,7 +141,7 @@ def _of_question(survey: Survey, question: Question) -> list[str]:
         )
     if mechanism.leverage > HIGH_LEVERAGE:
         found.append(f"{question.name}: {mechanism.forgery()}; {_less_leverage(question)}")
-    if Z95 * mechanism.predicted_error(reports) > WIDE:
+    if half_width(question, reports) > WIDE * question.span:
         found.append(
             f"{question.name}: even {CROWDS[1]:,} people give only "
             f"{_plus_minus(question, reports)}; "
@@ -193,7 +186,7 @@ def _less_leverage(question: Question) -> str:
 
 
 def _plus_minus(question: Question, reports: int) -> str:
-    return STYLES[question.statistic].expected(expected_error(question, reports), question.unit)
+    return STYLES[question.statistic].expected(half_width(question, reports), question.unit)
 
 
 def _asked(survey: Survey) -> str:

@@ -36,11 +36,14 @@ def _arguments(parser: ArgumentParser) -> None:
         help="half of the 95 %% interval: of a share 0.01 is one point, of a number its own unit, "
         "of a vector each coordinate",
     )
+    parser.add_argument(
+        "--bytes", metavar="B", type=int, help="only mechanisms whose report takes no more"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
 
 
 def _run(arguments: Namespace) -> int:
-    from deniable.simulations.plan.figures import plan
+    from deniable.server.planning.figures import plan
 
     people, error = arguments.people, arguments.error
     if people is None and error is None:
@@ -49,7 +52,7 @@ def _run(arguments: Namespace) -> int:
         raise WrongUse(f"--people is 1 to {MOST_PEOPLE:,}, got {people}")
     if error is not None and not (error > 0 and math.isfinite(error)):
         raise WrongUse(f"--error is a number above 0, got {error}")
-    found = plan(_question(arguments), people, error)
+    found = plan(_question(arguments), people, error, arguments.bytes)
     print(json.dumps(found, ensure_ascii=False) if arguments.json else _text(found))
     return 0
 
@@ -84,9 +87,17 @@ def _text(found: dict[str, Any]) -> str:
         f"{each['payload_bytes']:>6}  {each['leverage']:>9.2f}"
         for each in [found, *found["alternatives"]]
     ]
+    lines.append(f"{'shuffled':<24}{found['shuffled_half_width_95']:>10.4g}  {_shuffled(found)}")
     lines.append(f"{'a trusted server':<24}{found['central_half_width_95']:>10.4g}")
     told = [_how_exact(found), _how_much_it_is_worth(found)]
     return "\n".join([*lines, "", *([_from_where_on(found)] if "floor" in found else told)])
+
+
+def _shuffled(found: dict[str, Any]) -> str:
+    return (
+        f"(ε {found['epsilon']}, δ {found['shuffled_delta']:.3g}), and "
+        f"ε {found['shuffled_report_epsilon']} for a report alone"
+    )
 
 
 def _from_where_on(found: dict[str, Any]) -> str:
