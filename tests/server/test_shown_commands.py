@@ -93,18 +93,6 @@ def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
         assert "Surveys" in signed_in(server.url, "/", token)
 
 
-def test_the_readme_s_ten_minutes(tmp_path: Path) -> None:
-    (block,) = blocks("README.md", "Ten minutes")
-    lines = [line for line in block.splitlines() if line.startswith("deniable ")]
-    assert len(lines) == 5
-    served = next(number for number, line in enumerate(lines) if line.startswith("deniable serve"))
-    for line in lines[:served]:
-        shell(line, tmp_path)
-    with serving(tmp_path / "data"):
-        for line in lines[served + 1 :]:
-            assert "app-health" in shell(line, tmp_path)
-
-
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
 def test_the_readme_s_requests(tmp_path: Path) -> None:
     (block,) = blocks("README.md", "HTTP")
