@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deniable.server.planning.trusted import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
-from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.frame.comparison import Z95, figure, half_width
 from deniable.simulations.studies import bit
 from deniable.simulations.studies.histogram import many_options_price
@@ -133,6 +133,7 @@ def test_local_means_stay_below_their_worst_case(
     assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
 
 
+@pytest.mark.long
 def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the median, of a quantile, and of a centre: central and without privacy within 6.5
     Monte-Carlo errors of the limit and 2 % of it, the search within a tenth of its own."""
