@@ -12,7 +12,7 @@ import pytest
 
 from deniable.server.intake.commit import commit, recover
 from deniable.server.intake.recovery import open_recovered
-from deniable.server.intake.writer import Writer
+from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
 from deniable.server.store.sqlite import redo
 from deniable.server.store.sqlite.redo import HALF, Redo
@@ -211,3 +211,16 @@ def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -
         again.delete_survey(deleted.sequence)
     with open_recovered(left) as again:
         assert again.report_totals() == {kept.sequence: 2}
+
+
+def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> None:
+    """Of a group that came while another was written: it need not have been in the tables yet."""
+    asked, answers = published(store, survey()), list[object]()
+    writer = Writer(store, Catalogue(store))
+    for each in some(asked, 1, 20):
+        writer._waiting.append(_Request([each], each.size, answers.append))
+    writer.start()
+    writer.stop()
+    assert answers == [["accepted"]] * 20
+    assert in_tables(store.data) == 20
+    assert not any((store.data / redo.FILE).read_bytes())
