@@ -217,10 +217,16 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     """Of a group that came while another was written: it need not have been in the tables yet."""
     asked, answers = published(store, survey()), list[object]()
     writer = Writer(store, Catalogue(store))
-    for each in some(asked, 1, 20):
-        writer._waiting.append(_Request([each], each.size, answers.append))
     writer.start()
+    assert writer.write(some(asked, 2, 1)) == ["accepted"]
+    eventually(
+        lambda: store._line._writer and not (store.data / "deniable.sqlite3-wal").stat().st_size
+    )
+    with writer._ready:
+        for each in some(asked, 1, 20):
+            writer._waiting.append(_Request([each], each.size, answers.append))
+        writer._state = "stopping"
     writer.stop()
     assert answers == [["accepted"]] * 20
-    assert in_tables(store.data) == 20
+    assert in_tables(store.data) == 21
     assert not any((store.data / redo.FILE).read_bytes())
