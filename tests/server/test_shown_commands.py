@@ -80,7 +80,7 @@ def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
         assert commands.splitlines()[0].startswith("deniable survey new ")
         shell(f"set -e\n{commands}", tmp_path)
         eventually(lambda: "app-health" in signed_in(server.url, "/", server.token), "published")
-        snippet, _ = snippets(signed_in(server.url, "/surveys/app-health", server.token))
+        snippet, *_ = snippets(signed_in(server.url, "/surveys/app-health", server.token))
         assert server.url in snippet
         done = subprocess.run(
             [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True,
