@@ -4,6 +4,7 @@ what a command prints now; what is linked is there."""
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,6 +207,43 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
         r"Forty people at ε 1 tell a share to (± [\d.]+) \(`deniable (.+)`\)", shown
     )
     assert f"40 people tell it to {forty[0]}," in printed(capsys, forty[1])
+
+
+def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    section = "Before you ask: plan"
+    (line,) = [block.text for block in ALL if block.section == section]
+    said, shown = printed(capsys, commands(line)[0]), section_of("server/README.md", section)
+    for each in filter(None, said.splitlines()):
+        assert f"    {each}\n" in shown or f"> {each}\n" in shown, each
+
+
+def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(printed(capsys, f"plan {line} --json"))
+    return said
+
+
+def test_a_text_s_floors_are_those_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """In people of a million, to the hundred, for each length that is named."""
+    shown = section_of("server/README.md", "Ask an open question")
+    lengths = re.findall(r"up to (\d+) (?:bytes must be answered )?by (?:about )?([\d,]*\d)", shown)
+    assert [int(length) for length, _ in lengths] == [8, 16, 32]
+    for length, people in lengths:
+        said = planned(capsys, f"--kind text --length {length} --epsilon 2 --people 1000000")
+        assert f"{round(1e6 * said['floor'], -2):,.0f}" == people
+
+
+def test_a_mean_vector_s_error_is_that_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = plain(section_of("client/README.md", "A federated mean"))
+    found = re.search(r"√\(([\d.]+) d / n\) at ε 1, .*√\(([\d.]+) d / n\) at ε 2", shown)
+    assert found
+    for epsilon, factor in enumerate(found.groups(), 1):
+        said = planned(capsys, f"--kind vector --dimension 100 --epsilon {epsilon} --people 100000")
+        assert float(factor) == pytest.approx(said["n_variance"] / 100, rel=0.02)
+    assert "A report is 9 bytes up to ε 4.4, and 10 from 4.8 on" in shown
+    for dimension in (2, 1024):
+        kind = f"--kind vector --dimension {dimension} --people 1000 --epsilon"
+        sizes = [planned(capsys, f"{kind} {epsilon}") for epsilon in ("4.4", "4.8")]
+        assert [said["payload_bytes"] for said in sizes] == [9, 10]
 
 
 def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:

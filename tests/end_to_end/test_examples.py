@@ -1,4 +1,4 @@
-"""Every example, run as its first lines say: its own process, against a real server."""
+"""Every example, as a process of its own, against a real server."""
 
 from __future__ import annotations
 
