@@ -139,7 +139,7 @@ def test_the_fastapi_app(place: Place, tmp_path: Path) -> None:
 
 
 def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
-    """On a terminal it asks, and answers for a run that fails; it ends as the program did."""
+    """On a terminal it asks; it answers for every run, bad or good, and ends as the program did."""
     before = place.reports
     script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
     words = [
@@ -164,6 +164,8 @@ def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
     assert asked.returncode == 7
     assert "changes the odds" in asked.stderr
     assert "queued" in asked.stderr
+    good = subprocess.run([*words[:-1], ""], env=settings, capture_output=True, text=True)
+    assert (good.returncode, good.stderr.split(":")[0]) == (0, "already-answered")
     assert place.reports == before + 1
 
 
