@@ -26,6 +26,12 @@ from tests.client.scripted import QuietServer
 from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT
 from tests.eventually import PATIENCE, eventually
 
+HEARS_CTRL_C = (  # also where the tests themselves were started in the background, without it
+    "import runpy, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "sys.argv = sys.argv[1:]\n"
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
+)
 EXAMPLES = ROOT / "client/examples"
 
 
@@ -69,7 +75,12 @@ def app(place: Place, state: Path, *command: str) -> Iterator[str]:
         "DENIABLE_SERVER": place.server.url,
         "XDG_STATE_HOME": str(state),
     }
-    words = [sys.executable, "-m", *(port if word == "5000" else word for word in command)]
+    words = [
+        sys.executable,
+        "-c",
+        HEARS_CTRL_C,
+        *(port if word == "5000" else word for word in command),
+    ]
     process = subprocess.Popen(
         words, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
@@ -80,7 +91,10 @@ def app(place: Place, state: Path, *command: str) -> Iterator[str]:
         yield url
     finally:
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=PATIENCE)
+        try:
+            said, _ = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
     assert "Traceback" not in said, said
 
 
