@@ -45,7 +45,11 @@ def tally(question: Text, people: dict[str, int], seed: int = 20261119) -> Cells
     return text_tally(question, people, alone, np.random.default_rng(seed))
 
 
-SURVEYS: list[dict[str, Any]] = [{}, {"mechanism": "grouped-projective-geometry"}, {"buckets": 65_536}]
+SURVEYS: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "grouped-projective-geometry"},
+    {"buckets": 65_536},
+]
 
 
 @cache
