@@ -369,4 +369,10 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices, these people", "V / n, V = e^ε / (e^ε - 1)^2"),
+        ("a trusted server, these people", "2 V / n^2"),
+        ("devices, their population with a share s of yes", "(V + s (1 - s)) / n"),
+        ("a trusted server, their population", "s (1 - s) / n + 2 V / n^2"),
+    ),
 )

@@ -292,10 +292,22 @@ def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib
 
 STUDY = Study(
     name="counts",
-    question="What do many counts of everybody cost without trusting the server?",
+    question="What do many yes-or-no questions to everybody cost without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
     check=_check,
+    formulas=(
+        (
+            "devices, one drawn question of m, about their population",
+            "m (V + 1 / 4) / n, V = e^ε / (e^ε - 1)^2",
+        ),
+        ("a trusted server, noise on each count, small ε", "2 m^2 / (ε n)^2"),
+        (
+            "a trusted server, noise of a cube on all at once, small ε",
+            "(m + 1) (m + 2) / (3 (ε n)^2)",
+        ),
+        ("a trusted server, Gaussian noise", "m / (μ n)^2"),
+    ),
 )

@@ -456,9 +456,20 @@ def _options_figure(
 
 STUDY = Study(
     name="histogram",
-    question="What does it cost to learn the shares of many options without trusting the server?",
+    question="What does it cost to learn how popular each option is, without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        (
+            "devices; of those who hold an option p say so, of others q",
+            "V(f) / n = (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)",
+        ),
+        ("a trusted server's noisy bins", "2 h / (n^2 (h - 1)^2), h = e^(ε / 2)"),
+        (
+            "no mechanism on devices has a smaller sum",
+            "(k - 1)^2 / (n T), T = max_d k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2",
+        ),
+    ),
 )

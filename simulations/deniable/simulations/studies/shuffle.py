@@ -222,9 +222,14 @@ def _reports_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.
 
 STUDY = Study(
     name="shuffle",
-    question="What would a shuffler buy, between devices and a trusted server?",
+    question="What would shuffling the reports buy, between devices and a trusted server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices", "n V(ε), V(ε) = e^ε / (e^ε - 1)^2"),
+        ("shuffled, at the ε₀ of a report that n of them can have", "n V(ε₀)"),
+        ("a trusted server", "2 V(ε)"),
+    ),
 )

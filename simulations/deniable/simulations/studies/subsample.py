@@ -250,9 +250,14 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
 
 STUDY = Study(
     name="subsample",
-    question="What does a centre cost where nobody says how much one person may change?",
+    question="What does a typical value cost when one person may move it by any amount?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("a trusted server that keeps a width w of k blocks' means", "1 / n + 8 w^2 / (ε^2 k n)"),
+        ("devices, a search for the median", "π C^2 / (2 n), C = 1 / tanh(ε / 2)"),
+        ("devices, clipped at three deviations", "9 C^2 / n"),
+    ),
 )

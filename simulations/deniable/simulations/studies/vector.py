@@ -235,9 +235,15 @@ def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figur
 
 STUDY = Study(
     name="vector",
-    question="What does a mean of vectors cost without trusting the server?",
+    question="What does a mean of vectors, as in federated learning, cost on devices?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices, PrivUnit", "(1 / m^2 - 1) / n"),
+        ("a trusted server, pure noise", "4 d (d + 1) / (ε n)^2"),
+        ("a trusted server, Gaussian noise", "d σ^2"),
+        ("no local protocol is below, about the population", "1 / (n m^2)"),
+    ),
 )

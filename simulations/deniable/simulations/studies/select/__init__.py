@@ -383,9 +383,17 @@ def _draw_limit(axes: matplotlib.axes.Axes, rows: Sequence[Row], label: str) -> 
 
 STUDY = Study(
     name="select",
-    question="What does it cost to find which is the most, without trusting the server?",
+    question="What does it cost to find the most popular of many, without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("a trusted server's exponential mechanism is right", "P = 1 / (1 + (k - 1) e^(-ε g / 2))"),
+        ("no curator is right in 90 % with a smaller lead", "g >= ln(9 (k - 1)) / ε"),
+        (
+            "no devices tell k conditions with fewer people",
+            "n >= 4 V k ((1 - β) ln k - ln 2) / δ^2",
+        ),
+    ),
 )

@@ -335,9 +335,17 @@ def _largest_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.fig
 
 STUDY = Study(
     name="synthetic",
-    question="What do synthetic people cost without trusting the server?",
+    question="What do made-up people cost who are like the real ones, without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        (
+            "devices, one drawn character of T",
+            "3 T C^2 / (16 n), T = d (d + 1) / 2, C = 1 / tanh(ε / 2)",
+        ),
+        ("a trusted server, noise on each cell", "2 d^2 (d - 1)^2 / (ε n)^2"),
+        ("a trusted server, noise on each character", "3 T^2 / (2 (ε n)^2)"),
+    ),
 )
