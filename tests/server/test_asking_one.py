@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from deniable.server.cli.results import lines
+from deniable.server.planning.models import half_width
 from deniable.server.results import Results, survey_results
-from deniable.server.results.advice import describe, expected_error, facts, warnings
+from deniable.server.results.advice import describe, facts, warnings
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacing import differences
 from deniable.shared.envelope import Envelope, encode_report
@@ -113,7 +114,7 @@ def test_check_says_the_largest_epsilon_and_the_error_of_those_who_are_asked() -
     assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
     assert "ask" not in facts(plain)
     for question, told in zip(asked.questions, known["questions"], strict=True):
-        assert told["expected"]["10000"] == expected_error(question, 3_333)
+        assert told["expected"]["10000"] == half_width(question, 3_333)
     assert any("one of the 3 questions" in line for line in describe(asked))
     assert not any("one of the 3 questions" in line for line in describe(plain))
 

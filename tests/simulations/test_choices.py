@@ -15,11 +15,11 @@ import pytest
 
 from deniable.server.estimation.shares import shares
 from deniable.server.estimation.supports import supports
+from deniable.server.planning.least_variance import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
 from deniable.shared.privacy.mechanisms import ProjectiveGeometry, SubsetSelection, support_design
 from deniable.shared.privacy.mechanisms.projective_geometry import best_geometry
-from deniable.simulations.frame.least_variance import least_n_variance
 from deniable.simulations.population import fixed, rates
 
 EDGES = (

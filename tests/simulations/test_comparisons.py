@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deniable.server.planning.trusted import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
-from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.frame.comparison import Z95, figure, half_width
 from deniable.simulations.studies import bit
 from deniable.simulations.studies.histogram import many_options_price

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from deniable.server.planning.least_variance import (
+    least_of_a_number,
+    least_of_a_share,
+    told,
+)
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations import simulate
 from deniable.simulations.frame.comparison import drawn_columns
-from deniable.simulations.frame.least_variance import (
-    least_of_a_number,
-    least_of_a_share,
-    told,
-)
 from deniable.simulations.frame.registry import SUMMARIES
 from deniable.simulations.studies.bit import drawn_price
 from deniable.simulations.studies.histogram import ADD, BEST, with_best

@@ -7,12 +7,13 @@ import math
 import pytest
 
 from deniable.server.estimation.shuffled import shuffled_delta
+from deniable.server.planning.shuffled import STEP, report_epsilon
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
-from deniable.simulations.frame.shuffler import STEP, TRUST, report_epsilon
+from deniable.simulations.frame.shuffler import TRUST
 
 TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
     ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),

@@ -3,11 +3,9 @@
 from deniable.shared.cli.verb import Verb
 from deniable.simulations.demo.verb import DEMO
 from deniable.simulations.frame.command import add_arguments, simulate
-from deniable.simulations.plan.verb import PLAN
 
 VERBS: tuple[Verb, ...] = (
     DEMO,
-    PLAN,
     Verb(
         "simulate",
         "what privacy costs, before anyone is asked",

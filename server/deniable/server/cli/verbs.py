@@ -4,6 +4,7 @@ from deniable.server.cli.archive import ARCHIVE, RECOUNT
 from deniable.server.cli.backup import BACKUP, RESTORE
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.keys import KEYS
+from deniable.server.cli.plan import PLAN
 from deniable.server.cli.register import REGISTER
 from deniable.server.cli.relay import RELAY
 from deniable.server.cli.results import RESULTS
@@ -13,5 +14,6 @@ from deniable.server.cli.token import TOKEN
 from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
-    SERVE, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, RELAY, BACKUP, RESTORE, DOCTOR,
+    SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, RELAY,
+    BACKUP, RESTORE, DOCTOR,
 )  # fmt: skip

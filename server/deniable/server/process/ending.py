@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 WATCH_SECONDS = 0.1
+ANSWER_SECONDS = 1.0  # what was refused at the end is still said
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
@@ -28,4 +29,6 @@ def _watch(parent: int, ended: Callable[[], bool], stop: Callable[[], object]) -
     while os.getppid() == parent and not ended():
         time.sleep(WATCH_SECONDS)
     stop()
+    if os.getppid() == parent:
+        time.sleep(ANSWER_SECONDS)
     os._exit(1)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from deniable.server.planning.trusted import FINE, mean_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.exact import Below
@@ -27,7 +28,7 @@ from deniable.simulations.central.exact import Below
 @dataclass(frozen=True)
 class BoundedMean:
     epsilon: Epsilon
-    steps: int = 2**20
+    steps: int = FINE
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -40,4 +41,4 @@ class BoundedMean:
 
     def variance(self, people: int) -> float:
         """Of the mean as a share of the range, the grid positions given."""
-        return self.noise.variance / (people * self.steps) ** 2
+        return mean_variance(self.epsilon, people, self.steps)

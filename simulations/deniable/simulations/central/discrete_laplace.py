@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deniable.server.planning.trusted import noise_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.exact import Below, bernoulli_exp
@@ -41,8 +42,7 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        r = self.decay
-        return 2 * r / math.expm1(-float(self.epsilon) / self.sensitivity) ** 2
+        return noise_variance(self.epsilon, self.sensitivity)
 
     def probability(self, z: int) -> float:
         r = self.decay

@@ -21,11 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from deniable.server.planning.trusted import share_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.exact import Below
-
-ADD_OR_DELETE, REPLACE_ONE = 1, 2
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class GeometricCounts:
 
     def variance(self, people: int) -> float:
         """Of one bin's share of this many people, whose number is public."""
-        return self.noise.variance / people**2
+        return share_variance(self.epsilon, people, self.sensitivity)
 
     def radius(self, bins: int, failure: float) -> int:
         """Some count is further off than this with probability at most `failure`."""

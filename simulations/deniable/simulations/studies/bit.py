@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
@@ -93,7 +94,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     share = float(cell["share"])
     yes = round(people * share)
     mechanism, trusted = RandomizedResponse(Epsilon(epsilon)), GeometricCounts(Epsilon(epsilon))
-    mixed = shuffler.report_epsilon(Epsilon(epsilon), people, float(cell["delta"]))
+    mixed = report_epsilon(Epsilon(epsilon), people, float(cell["delta"]))
     reported = {LOCAL: mechanism, SHUFFLED: RandomizedResponse(mixed)}
     scale = 1 / (float(Epsilon(epsilon)) * people)
     noise = {

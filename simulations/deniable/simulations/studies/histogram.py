@@ -14,9 +14,10 @@ curator can run a local mechanism too, which is the better one where people are 
 With many options, unary against the first has the price (n / 2) / cosh(ε / 4)^2.
 
 The limit is the least sum of squared errors that any local mechanism has where shares are alike,
-for many people: (k - 1)^2 / (n T) when people are drawn (`frame/least_variance.py`). Errors of
-these designs, summed over the options, do not depend on the shares. From n of about 40 V k^2 on it
-is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
+for many people: (k - 1)^2 / (n T) when people are drawn (`planning/least_variance.py` of the
+server). Errors of these designs, summed over the options, do not depend on the shares. From n of
+about 40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees'
+inequality.
 
 Errors are means over the options. The JSON form: `options` and `cells` (`model`, `mechanism`,
 `options`, `epsilon`, `people`, `exact`, `measured`, `measured_error`, `repetitions` about these
@@ -40,15 +41,16 @@ from numpy.typing import NDArray
 
 from deniable.server.estimation.shares import unbiased_share
 from deniable.server.estimation.supports import supports
+from deniable.server.planning.least_variance import least_of_a_share, told
+from deniable.server.planning.shuffled import report_epsilon
+from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.central.geometric import ADD_OR_DELETE, REPLACE_ONE
 from deniable.simulations.frame import comparison, option, own, shuffler
 from deniable.simulations.frame.comparison import DRAWN, THESE, Series, look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.least_variance import least_of_a_share, told
 from deniable.simulations.frame.shuffler import SHUFFLED
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, drawn, fixed, whole_people
@@ -130,7 +132,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         for series, by in moved.items()
     ]
     rows += _run_by_the_curator(rows)
-    mixed = shuffler.report_epsilon(epsilon, people, float(cell["delta"]))
+    mixed = report_epsilon(epsilon, people, float(cell["delta"]))
     rows.append(
         _shuffled(support_design("choice", mixed, k), str(epsilon), crowd, times, generator)
     )

@@ -7,7 +7,7 @@ as shares of the range, about the people who are asked; V depends on where in it
 is what the populations are for. About the population that they are drawn from the error has the
 spread of a sample too, σ^2 / n. Both models keep ε for one person who answers otherwise; the number
 of people is public. The limit is the least that the variance at the worst place can be in any local
-mechanism (`frame/least_variance.py`); a curator's, for many people, that of a share [1].
+mechanism (`server/planning/least_variance.py`); a curator's, for many people, that of a share [1].
 
 The JSON form: `options` and `cells` (`model`, `mechanism`, `population`, `epsilon`, `people`,
 `exact`, `measured`, `measured_error`, `repetitions`; `exact_drawn`, `measured_drawn`, `error_drawn`
@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.planning.least_variance import RANGE, least_of_a_number
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.simulations.central import BoundedMean, DiscreteLaplace
 from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import DRAWN, THESE, Series, look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.least_variance import RANGE, least_of_a_number
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population import (
     discrete_laplace,

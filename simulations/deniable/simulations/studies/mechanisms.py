@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from deniable.server.estimation.shares import unbiased_share
 from deniable.server.estimation.supports import supports
 from deniable.server.intake.tally import COUNTERS
+from deniable.server.planning.least_variance import RANGE, least_n_variance, n_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
@@ -36,7 +37,6 @@ from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.least_variance import RANGE, least_n_variance, n_variance
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import fixed, on_grid
 

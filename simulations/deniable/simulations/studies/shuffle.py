@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
@@ -67,7 +68,7 @@ def cells(options: Options) -> Sequence[Cell]:
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, people, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), cell["repetitions"]
     delta, yes = float(cell["delta"]), round(people * float(cell["share"]))
-    mixed = shuffler.report_epsilon(epsilon, people, delta)
+    mixed = report_epsilon(epsilon, people, delta)
     rows: list[Row] = []
     for series, reported in ((LOCAL, epsilon), (MIXED, mixed)):
         design = RandomizedResponse(reported)

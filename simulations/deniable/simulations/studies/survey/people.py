@@ -14,10 +14,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.planning.trusted import REPLACE_ONE
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 from deniable.simulations.central import BoundedMean, GeometricCounts
-from deniable.simulations.central.geometric import REPLACE_ONE
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]

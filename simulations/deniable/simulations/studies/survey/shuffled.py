@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
+from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design
 from deniable.shared.survey.questions import Bit, Choice, Question
-from deniable.simulations.frame import shuffler
 from deniable.simulations.frame.comparison import Z95
 from deniable.simulations.studies.survey.people import Numbers, People
 
@@ -21,7 +21,7 @@ def shuffled_half_width(
 ) -> float | None:
     """`truth` is that of the label: a share, or a mean in the question's units."""
     asked = reports / drawn_from
-    mixed = shuffler.report_epsilon(question.epsilon, int(asked), delta)
+    mixed = report_epsilon(question.epsilon, int(asked), delta)
     if isinstance(people, Numbers):
         table = number_table(mixed)
         held = list(zip(people.places, people.shares, strict=True))

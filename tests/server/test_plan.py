@@ -2,24 +2,26 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
+from deniable.server.planning.choosing import read
+from deniable.server.planning.figures import plan
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.questions import question_document
-from deniable.simulations.plan.figures import plan, read
 from tests.shared.test_command import deniable
 
 KEYS = [
     *("mechanism", "payload_bytes", "n_variance", "standard_error", "half_width_95"),
     *("people_for_error", "leverage", "limit_ratio", "direct_equivalent"),
-    *("central_half_width_95", "alternatives"),
+    *("central_half_width_95", "shuffled_half_width_95", "alternatives"),
 ]
 VECTOR = {"name": "it", "kind": "vector", "epsilon": "1"}
 NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
 
 
-def planned(arguments: str) -> dict[str, object]:
+def planned(arguments: str) -> dict[str, Any]:
     done = deniable("plan", *arguments.split(), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -71,6 +73,55 @@ def test_a_vector_comes_within_two_per_cent_of_the_least_error(
     assert found["central_half_width_95"] == pytest.approx(trusted, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "people", "deviation", "alone"),
+    [("0.1", 10**3, 42.2, 0.73), ("0.1", 10**4, 47.7, 1.83), ("1", 10**4, 6.52, 5.47)],
+)
+def test_a_shuffled_bit_tells_what_was_computed_elsewhere(
+    epsilon: str, people: int, deviation: float, alone: float
+) -> None:
+    """Standard deviations of a count, in people, at δ 1e-6; with fewer, δ would be 1e-5 or more."""
+    asked = {"name": "it", "kind": "bit", "epsilon": epsilon}
+    found = plan(asked, people, None)
+    assert found["shuffled_half_width_95"] == pytest.approx(1.96 * deviation / people, rel=3e-3)
+    assert float(found["shuffled_report_epsilon"]) == pytest.approx(alone, abs=0.006)
+    assert found["shuffled_delta"] == 1e-6
+    assert plan(asked, 10**6, None)["shuffled_delta"] == 1e-8
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"name": "it", "kind": "bit", "epsilon": "1"},
+        {**NUMBER, "epsilon": "0.5"},
+        {"name": "it", "kind": "choice", "epsilon": "2", "options": list("abcdefgh")},
+        {**VECTOR, "dimension": 10},
+        {"name": "it", "kind": "text", "length": 4, "epsilon": "2"},
+    ],
+    ids=lambda asked: asked["kind"],
+)
+def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, object]) -> None:
+    found = plan(asked, 10**5, None)
+    order = [found[f"{each}half_width_95"] for each in ("central_", "shuffled_", "")]
+    assert order == sorted(order)
+    assert order[0] < order[1] < order[2]
+
+
+def test_only_what_fits_is_planned() -> None:
+    """Of 1,024 options subset selection takes 128 bytes; with 3, what takes 2 is chosen."""
+    wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
+    best, short = planned(wide), planned(f"{wide} --bytes 3")
+    assert best["payload_bytes"] == 128
+    assert short["payload_bytes"] <= 3
+    assert short["standard_error"] >= best["standard_error"]
+    assert all(other["payload_bytes"] <= 3 for other in short["alternatives"])
+    done = deniable("plan", *wide.split(), "--bytes", "1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "takes 128 bytes a report, and 1 are allowed" in done.stderr
+    done = deniable("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
+    assert done.returncode == 2
+
+
 def test_the_command_plans_a_vector_and_asks_for_its_dimension() -> None:
     found = planned("--kind vector --dimension 10 --epsilon 1 --people 10000")
     assert found["payload_bytes"] == 9
@@ -111,9 +162,12 @@ def test_people_read_a_table_and_two_sentences() -> None:
     found, done = planned(asked), deniable("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 5
+    assert len(lines) == len(mechanisms("number")) + 6
     enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"for ± 0.01 it takes {enough:,} people" in lines[-2]
+    assert f"{enough:,} people tell it to ± 0.01" in lines[-2]
+    assert f"for half of that it takes {4 * enough:,}." in lines[-2]
+    both = deniable("plan", *asked.split(), "--people", "1000").stdout.splitlines()
+    assert f"for ± 0.01 it takes {enough:,} people" in both[-2]
     assert f"{enough:,} deniable answers carry the information of about {worth:,}" in lines[-1]
 
 
@@ -121,7 +175,7 @@ def test_people_read_a_table_and_two_sentences() -> None:
     ("arguments", "says"),
     [
         ("--kind bit", "--people N"),
-        ("--kind bit --people 0", "--people is 1"),
+        ("--kind bit --people 0", "--people: 1 to"),
         ("--kind bit --error 0", "above 0"),
         ("--kind bit --error nan", "above 0"),
         ("--kind choice --people 9", "--options"),

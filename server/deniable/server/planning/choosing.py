@@ -1,0 +1,57 @@
+"""Which mechanism a question gets, and which others could take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deniable.server.surveys.authored import with_table
+from deniable.shared.errors import InvalidSurvey, WrongUse
+from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.questions import Question, parse_question
+from deniable.shared.survey.reader import Reader
+
+Asked = Mapping[str, Any]  # a question as a survey file has it; Any: what TOML and JSON hold
+CHOSEN = ("mechanism", "grid", "integers")
+
+
+def undecided(asked: Asked) -> Asked:
+    """Without the mechanism, and what was chosen with it for an ε."""
+    return {key: value for key, value in asked.items() if key not in CHOSEN}
+
+
+def read(asked: Asked) -> Question:
+    """As a survey with this question would have it when it is published."""
+    return parse_question(Reader("question", with_table(dict(asked))))
+
+
+def choose(asked: Asked, most_bytes: int | None = None) -> Question:
+    """The one that is named, or that a survey would have; or the best whose report is so short."""
+    usual = read(asked)
+    if most_bytes is None or usual.mechanism.payload_size <= most_bytes:
+        return usual
+    if "mechanism" not in asked and (rest := others(asked, usual, most_bytes)):
+        return rest[0]
+    shortest = min([usual, *others(asked, usual)], key=lambda each: each.mechanism.payload_size)
+    raise WrongUse(
+        f"{usual.mechanism.name} takes {usual.mechanism.payload_size} bytes a report, and "
+        f"{most_bytes} are allowed; the shortest is {shortest.mechanism.name} with "
+        f"{shortest.mechanism.payload_size}"
+    )
+
+
+def others(asked: Asked, chosen: Question, most_bytes: int | None = None) -> list[Question]:
+    """The other mechanisms that take this question, at the sizes that suit them; the best first."""
+    found = []
+    for name in mechanisms(asked["kind"]):
+        try:
+            other = (
+                read({**undecided(asked), "mechanism": name})
+                if name != chosen.mechanism.name
+                else None
+            )
+        except InvalidSurvey:
+            continue
+        if other and (most_bytes is None or other.mechanism.payload_size <= most_bytes):
+            found.append(other)
+    return sorted(found, key=lambda other: other.mechanism.predicted_error(1))

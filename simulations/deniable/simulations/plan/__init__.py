@@ -1,1 +1,0 @@
-"""What one question will be able to tell, before anyone is asked."""
