@@ -132,10 +132,11 @@ def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_pa
 def test_an_index_has_a_card_for_each_study() -> None:
     found = simulate("subsample", epsilon=1, people=[100, 1000], repetitions=9)
     page = index.index([index.card(found)])
-    assert page.count("<li>") == page.count("<svg ") == 1
+    assert page.count("<li>") == page.count("<img ") == 1
     card = page[page.index("<li>") :]
+    assert f'alt="{found.report.figures[0].caption[:40]}' in card
     assert '<a href="subsample/index.html">' in card
-    assert card.index(found.study.question) < card.index("<svg ") < card.index("The centre of")
+    assert card.index(found.study.question) < card.index("<img ") < card.index("The centre of")
 
 
 # Colours

@@ -5,10 +5,9 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from deniable.simulations.frame.figures import Drawn
 from deniable.simulations.frame.found import Found, run
 from deniable.simulations.frame.option import read
-from deniable.simulations.frame.page import WORDS, document, inline
+from deniable.simulations.frame.page import WORDS, document
 from deniable.simulations.frame.registry import load, summaries
 
 TITLE = "What does privacy cost?"
@@ -33,10 +32,9 @@ def index(cards: list[str]) -> str:
 
 def card(found: Found) -> str:
     """Its question, its first figure, and the first of its sentences."""
-    name = found.study.name
-    drawn = Drawn(found.report.figures[0])
+    name, figure = found.study.name, found.report.figures[0]
     return (
         f'<li><h2><a href="{name}/index.html">{escape(found.study.question)}</a></h2>'
-        f"{inline(drawn.svg, f'{name}-{drawn.name}', drawn.caption)}"
+        f'<img src="{name}/{figure.name}.svg" alt="{escape(figure.caption)}">'
         f"<p>{escape(found.findings[0])}</p></li>"
     )

@@ -31,12 +31,13 @@ details { margin: .6rem 0 } summary { cursor: pointer; padding: .25rem 0 }
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)) }
 .cards li { border: 1px solid var(--line); padding: 1rem }
 .cards h2 { margin: 0 0 .4rem } .cards p { margin: .6rem 0 0; font-size: .95rem }
-.cards svg { display: block; width: 100%; height: auto }
-.cards.index { max-width: none } body:has(.cards) { max-width: 76rem }
+.cards img { display: block; width: 100%; height: auto }
+@media (prefers-color-scheme: dark) { .cards img { filter: invert(1) hue-rotate(180deg) } }
+body:has(.cards) { max-width: 76rem }
 @media print {
   body, body:has(.cards) { max-width: none; padding: 0; color: #000; background: #fff }
   .wide, pre { overflow: visible } .wide svg { min-width: 0 } pre { white-space: pre-wrap }
   figure, .cards li, dd, tr { break-inside: avoid } h2 { break-after: avoid }
-  table { font-size: .7rem } nav { display: none }
+  .cards img { filter: none } table { font-size: .7rem } nav { display: none }
 }
 """.replace("%s", _DARK)

@@ -45,7 +45,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, drawing, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
 from deniable.simulations.frame.figures import new_figure
@@ -296,23 +296,9 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0)
-    these, population = figure.subplots(1, 2, sharey=True)
-    for each in (LOCAL, CELLS, CENTRAL):
-        forms.draw(these, rows, each, "people")
-    for each in (LOCAL, CELLS, CENTRAL, NONE):
-        forms.draw(
-            population, rows, each, "people",
-            exact="exact_drawn", measured="measured_drawn", error="error_drawn",
-        )  # fmt: skip
-    forms.draw_limit(population, rows, LOCAL, "people", "limit_drawn")
-    for axes, title in ((these, "these people"), (population, "their population")):
-        axes.set(xscale="log", yscale="log", xlabel="people", title=title)
-        axes.grid(visible=True)
-    these.set_ylabel("standard error of a share")
-    figure.suptitle(f"Tables of two of {d} attributes, ε {epsilon}", fontsize=12)
-    population.legend(loc="lower left", fontsize=9)
-    return figure
+    words = (f"Tables of two of {d} attributes, ε {epsilon}", "standard error of a share")
+    shown = (LOCAL, CELLS, CENTRAL, NONE)
+    return drawing.both_questions(rows, shown, "people", words, LOCAL, drawn=True)
 
 
 def _largest_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
