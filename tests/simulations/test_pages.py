@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 
 from deniable.shared.errors import WrongUse
@@ -17,6 +19,7 @@ from deniable.simulations.frame.shuffler import SHUFFLED
 from deniable.simulations.frame.style import STYLE
 
 EPSILONS = [0.5, 1, 2, 4]
+SHORT: dict[str, Any] = {"epsilon": 1, "people": [100, 1000], "repetitions": 9}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder, many = tmp_path_factory.mktemp("pages"), [10**power for power in range(2, 9)]
     found = {
         "counts": simulate("counts", epsilon=EPSILONS, people=many, repetitions=9, counts=[1, 4]),
-        "subsample": simulate("subsample", epsilon=1, people=[100, 1000], repetitions=9),
+        "subsample": simulate("subsample", **SHORT),
     }
     return {name: each.write(folder / name).read_text("utf-8") for name, each in found.items()}
 
@@ -122,7 +125,7 @@ def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_pa
     names: dict[str, object] = {}
     exec(unescape(both[0]), names)  # our own words
     found = names["found"]
-    assert getattr(found, "findings", None)
+    assert getattr(found, "rows", None) == simulate("subsample", **SHORT).rows
     assert all(sentence in unescape(pages["subsample"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
     found.write(tmp_path)  # type: ignore[attr-defined]  # as above
     exec(unescape(both[1]).replace('"subsample.csv"', repr(str(tmp_path / "subsample.csv"))), names)
@@ -137,6 +140,17 @@ def test_an_index_has_a_card_for_each_study() -> None:
     assert f'alt="{found.report.figures[0].caption[:40]}' in card
     assert '<a href="subsample/index.html">' in card
     assert card.index(found.study.question) < card.index("<img ") < card.index("The centre of")
+
+
+def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
+    """Its points stand where the rows have it. Twin: about these people there is none."""
+    found = simulate("counts", epsilon=1, people=100, repetitions=9, counts=[1, 4])
+    these, population = found.figure("counts").axes
+    drawn = {line.get_label(): line for line in population.lines}
+    limits = [row["limit_drawn"] for row in found.rows if row["estimator"] == "one-question"]
+    values = np.asarray(drawn["local limit"].get_ydata(), float) ** 2
+    assert sorted(values) == pytest.approx(sorted(map(float, limits)))  # type: ignore[arg-type]  # numbers
+    assert "local limit" not in {line.get_label() for line in these.lines}
 
 
 # Colours
