@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable: what this machine shows to another
+
 
 @dataclass(frozen=True)
 class Settings:
