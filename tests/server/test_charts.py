@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from deniable.server.pages import charts
-from deniable.server.pages.charts import (
-    LEFT,
-    MOST_MARKS,
+from deniable.server.pages.axes import LEFT, LONG, RIGHT, SHORT, Words
+from deniable.server.pages.charts import LEAST_MARKS, MOST_MARKS
+from deniable.server.pages.trends import (
+    LINE_HEIGHT,
     MOST_NAMES,
-    RIGHT,
-    TREND_BOTTOM,
-    TREND_TOP,
+    MOST_NOTED,
+    MOST_TIMES,
+    PLOT,
+    TOP,
+    Told,
+    Trend,
+    trends,
 )
-from deniable.server.results.display import STYLES, Figures, figures
-from deniable.server.results.document import Row
+from deniable.server.planning.choosing import read
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    difference_figures,
+    figures,
+    known_figures,
+)
+from deniable.server.results.document import Difference, Row
+from deniable.server.results.price import price
+from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.shared.survey.kinds import Statistic
+
+
+def made(label: str, low: float, estimate: float, high: float) -> Row:
+    return Row(
+        label=label, estimate=estimate, low=low, high=high, low_these=low, high_these=high,
+        low_all=low, high_all=high, standard_error=0.1, reports=100, consistent=estimate,
+        note=None,
+    )  # fmt: skip
 
 
 def row(
     label: str, low: float, estimate: float, high: float, statistic: Statistic = "share"
 ) -> Figures:
-    found = figures(
-        Row(
-            label=label, estimate=estimate, low=low, high=high, low_these=low, high_these=high,
-            low_all=low, high_all=high, standard_error=0.1, reports=100, consistent=estimate,
-            note=None,
-        ),
-        statistic,
-    )  # fmt: skip
+    found = figures(made(label, low, estimate, high), statistic)
     assert found is not None
+    return found
+
+
+def over(*rows: Figures) -> list[Told]:
+    """One label's rounds."""
+    return [Told(number, f"round {number}", each) for number, each in enumerate(rows)]
+
+
+def only(*rows: Figures) -> Trend:
+    (found,) = trends([over(*rows)])
     return found
 
 
@@ -82,21 +108,36 @@ def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
     assert [tick.anchor for tick in mean.ticks][::6] == ["start", "end"]
 
 
-@pytest.mark.parametrize("labels", [MOST_MARKS, MOST_MARKS + 1])
-def test_of_more_labels_than_have_room_the_highest_are_drawn(labels: int) -> None:
-    rows = [row(f"option {n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(labels)]
-    chart = charts.chart(rows, (0, 0.1))
-    assert chart is not None
-    assert MOST_MARKS == 20
-    assert len(chart.marks) == MOST_MARKS
-    assert chart.left_out == labels - MOST_MARKS
-    drawn = {mark.text.label for mark in chart.marks}
-    assert drawn == {f"option {n}" for n in range(labels - MOST_MARKS, labels)}
+def test_of_more_labels_than_have_room_those_told_from_none_are_drawn() -> None:
+    """And some in any case, the highest first."""
+    few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MOST_MARKS)]
+    assert charts.picked(few) == (few, ())
+    for told, drawn in ((0, LEAST_MARKS), (7, 7), (30, MOST_MARKS)):
+        rows = [row(f"{n}", 0.01 * (n >= 40 - told), n / 100, 1) for n in range(40)]
+        shown, others = charts.picked(rows)
+        assert [each.label for each in shown] == [f"{39 - n}" for n in range(drawn)]
+        assert len(others) == 40 - drawn
+
+
+def test_an_only_mark_needs_no_name() -> None:
+    one = charts.chart([row("yes", 0.2, 0.3, 0.4)], (0, 1))
+    two = charts.chart([row("a", 0.2, 0.3, 0.4), row("b", 0.2, 0.3, 0.4)], (0, 1))
+    assert one is not None
+    assert two is not None
+    assert (one.named, two.named) == (False, True)
+    assert two.height > 2 * one.height - 24 * 2
+
+
+def test_what_a_phone_has_no_room_for_is_shortened() -> None:
+    words = Words("x" * 70)
+    assert (len(words.long), len(words.short)) == (LONG, SHORT)
+    assert words.long.endswith("…")
+    assert Words("short").long == Words("short").short == "short"
 
 
 def test_without_an_estimate_nothing_is_drawn() -> None:
     assert charts.chart([], (0, 1)) is None
-    assert charts.trend([("Dec", row("a", 0, 1, 2))]) is None
+    assert trends([over(row("a", 0, 1, 2))]) == ()
 
 
 @pytest.mark.parametrize(("statistic", "bottom"), [("share", 0.0), ("mean", 0.2 - 0.04)])
@@ -104,29 +145,138 @@ def test_a_trend_shows_changes_and_for_shares_also_zero(
     statistic: Statistic, bottom: float
 ) -> None:
     """Its axis ends a tenth of the intervals' reach above them; a mean's begins so much below."""
-    rounds = [
-        ("Dec", row("a", 0.2, 0.3, 0.4, statistic)),
-        ("Jan", row("a", 0.4, 0.5, 0.6, statistic)),
-    ]
-    trend = charts.trend(rounds)
-    assert trend is not None
+    trend = only(row("a", 0.2, 0.3, 0.4, statistic), row("a", 0.4, 0.5, 0.6, statistic))
     top = 0.64
 
     def down(value: float) -> float:
-        return TREND_BOTTOM + (value - bottom) / (top - bottom) * (TREND_TOP - TREND_BOTTOM)
+        return TOP + PLOT - (value - bottom) / (top - bottom) * PLOT
 
     for point, values in zip(trend.points, ((0.3, 0.2, 0.4), (0.5, 0.4, 0.6)), strict=True):
         wanted = [down(value) for value in values]
         assert [point.y, point.y_low, point.y_high] == pytest.approx(wanted, abs=1e-3)
+        assert point.y_these == pytest.approx(wanted[1:], abs=1e-3)
     assert trend.points[0].at < trend.points[1].at <= RIGHT
+    assert not trend.is_cut
+
+
+def test_an_interval_that_would_squash_the_scale_is_cut_and_marked() -> None:
+    usual = [row("a", 0.3, 0.4, 0.5)] * 6
+    wide = row("a", 0.95 - 0.1 * MOST_TIMES - 0.01, 0.95, 0.95 + 0.1 * MOST_TIMES + 0.01)
+    trend = only(*usual, wide)
+    *_, last = trend.points
+    assert last.cut == (False, True)
+    assert last.off
+    assert last.y == last.y_high == trend.top
+    assert trend.is_cut
+    assert trend.points[0].y == only(*usual).points[0].y
+    near = row("a", 0.4 - 0.1 * MOST_TIMES, 0.4, 0.4 + 0.1 * MOST_TIMES)
+    assert not only(*usual, near).is_cut, "so wide it still belongs to the scale"
+
+
+def test_panels_have_one_scale_and_each_its_label() -> None:
+    low = over(row("a", 0.0, 0.05, 0.1), row("a", 0.0, 0.05, 0.1))
+    high = over(row("b", 0.7, 0.8, 0.9), row("b", 0.7, 0.8, 0.9))
+    first, second = trends([low, high])
+    assert (first.label, second.label) == ("a", "b")
+    assert first.ticks == second.ticks
+    assert first.points[0].y > second.points[0].y
+    assert first.height < only(row("a", 0, 1, 2), row("a", 0, 1, 2)).height
+
+
+def test_a_round_stands_where_its_time_is() -> None:
+    """One that has no reports leaves its place empty."""
+    rounds = [Told(n, f"{n}", row("a", 0.2, 0.3, 0.4)) for n in (10, 11, 14)]
+    (trend,) = trends([rounds])
+    first, second, last = (point.at for point in trend.points)
+    assert (second - first) / (last - first) == pytest.approx(0.25, abs=1e-4)
 
 
 def test_under_a_long_trend_the_first_and_the_last_round_are_named() -> None:
-    rounds = [(f"round {n}", row("a", 0.2, 0.3, 0.4)) for n in range(10)]
-    trend = charts.trend(rounds)
-    assert trend is not None
+    trend = only(*[row("a", 0.2, 0.3, 0.4)] * 10)
     assert [name.text for name in trend.names] == ["round 0", "round 4", "round 9"]
     assert len(trend.names) == MOST_NAMES == 3
+
+
+def test_what_happened_is_a_line_at_its_round_with_words_above() -> None:
+    rounds = over(*[row("a", 0.2, 0.3, 0.4)] * 10)
+    happened = {-1: "before", 2: "early", 8: "late"} | {n: f"{n}" for n in (3, 4, 5)}
+    (trend,) = trends([rounds], happened)
+    assert [line.words.whole for line in trend.lines] == ["late", "5", "4", "3", "early"]
+    assert [line.at for line in trend.lines] == [trend.points[n].at for n in (8, 5, 4, 3, 2)]
+    assert (trend.lines[0].anchor, trend.lines[-1].anchor) == ("end", "start")
+    assert [line.y is None for line in trend.lines] == [False] * MOST_NOTED + [True]
+    assert trend.top == TOP + MOST_NOTED * LINE_HEIGHT
+    panels = trends([rounds, rounds], happened)
+    assert all(line.y is None for panel in panels for line in panel.lines)
+
+
+def test_a_column_has_one_number_of_decimals() -> None:
+    """That of its middle margin."""
+    rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
+    assert [each.whole for each in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
+
+
+def test_noise_alone_is_shown_only_within_the_interval() -> None:
+    wide = row("a", 0.2, 0.3, 0.4)
+    assert wide.noise_alone == (0.2, 0.4)
+    apart = msgspec.structs.replace(made("a", 0.2, 0.3, 0.4), low_these=0.19)
+    (found,) = known_figures([apart], "share")
+    assert found.noise_alone is None
+    assert found.these == "19 to 40"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("a", 0.1, 0.3, 0.5), ("b", -0.1, 0.0, 0.05)], "a comes first."),
+        (
+            [("a", 0.6, 0.7, 0.8), ("b", 0.2, 0.3, 0.4), ("c", 0, 0, 0.1)],
+            "a comes first, b second.",
+        ),
+        (
+            [("a", 0.2, 0.3, 0.4), ("b", 0.3, 0.35, 0.4)],
+            "b and a lead; which comes first is not told.",
+        ),
+        ([(f"{n}", 0.1, 0.2, 0.3) for n in range(5)], "Which comes first is not told: 5 may."),
+        (
+            [("a", -0.1, 0.3, 0.5), ("b", -0.1, 0.1, 0.2)],
+            "None of 2 is told from one that nobody holds.",
+        ),
+        (
+            [(f"{n}", 0.1 - 0.01 * n, 0.2, 0.3) for n in range(30)],
+            "10 of 30 are told from one that nobody holds.",
+        ),
+    ],
+)
+def test_of_several_it_is_said_who_leads_as_far_as_that_is_told(
+    rows: list[tuple[str, float, float, float]], words: str
+) -> None:
+    assert said_of_shares([row(*each) for each in rows], 20) == words
+
+
+def test_an_only_label_is_a_sentence() -> None:
+    assert said_of_one(row("yes", 0.052, 0.08, 0.108)) == "8.0 % say yes, between 5.2 and 10.8."
+    mean = row("mean", 33.5, 34.2, 34.9, "mean")
+    assert said_of_one(mean) == "The mean is 34.20, between 33.50 and 34.90."
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "words"),
+    [
+        (0.003, 0.021, 0.039, "That is 2.1 points more than in May: between 0.3 and 3.9 more."),
+        (-0.039, -0.021, -0.003, "That is 2.1 points less than in May: between 0.3 and 3.9 less."),
+        (-0.004, 0.01, 0.024,
+         "No change since May is told: the difference is between −0.4 and +2.4 points."),
+    ],
+)  # fmt: skip
+def test_a_change_is_said_as_far_as_it_is_told(
+    low: float, estimate: float, high: float, words: str
+) -> None:
+    found = Difference(
+        label="yes", estimate=estimate, low=low, high=high, low_these=low, high_these=high
+    )
+    (shown,) = difference_figures([found], "share")
+    assert changed(shown, "May") == words
 
 
 def test_every_statistic_has_a_style() -> None:
@@ -135,3 +285,17 @@ def test_every_statistic_has_a_style() -> None:
     assert (STYLES["share"].behind(""), STYLES["mean"].behind("min")) == (" %", " min")
     assert STYLES["share"].expected(0.0391, "") == "± 3.9 points"
     assert STYLES["mean"].expected(1.2345, "min") == "± 1.23 min"
+
+
+@pytest.mark.parametrize("asked_one_of", [1, 3])
+def test_what_it_costs_is_said_in_one_sentence(asked_one_of: int) -> None:
+    """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917: as if it were of
+    0.25 / (0.25 + 3.917) of them directly."""
+    question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
+    words = price(question, 20_000, asked_one_of)
+    people = {1: "150,000", 3: "450,000"}[asked_one_of]
+    assert words == (
+        "So many deniable answers tell as much as 1,200 direct ones; for ± 1 point it takes "
+        f"{people}; a trusted server would have had ± 0.03."
+    )
+    assert "as less than one direct one" in price(question, 5)

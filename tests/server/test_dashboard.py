@@ -6,6 +6,7 @@ from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from flask import render_template_string
 from flask.testing import FlaskClient
@@ -15,10 +16,21 @@ from werkzeug.test import TestResponse
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
-from deniable.server.pages.survey_page import MOST_ROUNDS, MOST_ROWS, MOST_TREND_ROUNDS
+from deniable.server.pages.charts import LEAST_MARKS
+from deniable.server.pages.question_view import MOST_ROWS, MOST_TREND_ROUNDS
+from deniable.server.pages.survey_page import MOST_ROUNDS
 from deniable.server.store import PublishedSurvey
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
-from tests.server.results_data import FIRST_ROUND, NOW, add_round, fill, grid_steps, spread
+from tests import survey_texts
+from tests.server.results_data import (
+    FIRST_ROUND,
+    NOW,
+    add_round,
+    draw_cells,
+    fill,
+    grid_steps,
+    spread,
+)
 from tests.server.surveys import BIT, BROWSERS, EACH_KIND, choice, until_spring
 from tests.server.world import World, world
 
@@ -255,18 +267,84 @@ def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
     assert "honest answers" in response.text
 
 
-def test_each_question_has_a_chart_with_words_and_a_table_beside_it(
+def test_the_answers_come_before_what_is_behind_them(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
+    """Each question is its words, a sentence and a figure; who asks and what it costs follow."""
     text = pages.get(f"/surveys/{published.id}?round=683").text
-    assert text.count('role="img"') == 3 + 2  # one for each question, and trends of bit and number
-    assert text.count("<title id=") == text.count("<desc id=") == 5
-    assert len(set(re.findall(r'id="(question-[^"]+)"', text))) == 10
-    assert text.count("<table>") == 3
+    order = ("<h1>", '<p class="answer">', "<svg", "How to read this", "What is asked, and why")
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+    assert len(re.findall(r"[0-9.]+ % say yes, between [0-9.]+ and [0-9.]+\.", text)) == 1
+    assert len(re.findall(r"The mean is [0-9.]+, between [0-9.]+ and [0-9.]+\.", text)) == 1
+    assert "chrome comes first" in text
+    assert text.count("So many deniable answers tell as much as") == 3
+
+
+def test_each_question_has_figures_with_words_in_them(
+    pages: FlaskClient, published: PublishedSurvey
+) -> None:
+    """Of a bit and a number their trend; of a choice its options, and a trend for each."""
+    text = pages.get(f"/surveys/{published.id}?round=684").text
+    assert text.count('role="img"') == 2 + 1 + 5 + 1  # and the choice's change
+    assert text.count("<title id=") == text.count("<desc id=") == 9
+    assert len(set(re.findall(r'id="(question-[^"]+)"', text))) == 18
+    assert text.count("<table>") == 1
     for option in ("firefox", "chrome", "safari", "edge", "other"):
         assert f'<th scope="row">{option}</th>' in text
-    assert "repeated looks" not in text
+    assert "of it, the noise alone" in text
+    assert "repeated looks" not in pages.get(f"/surveys/{published.id}?round=683").text
     assert "repeated looks" in pages.get(f"/surveys/{published.id}").text
+
+
+def test_a_first_round_has_no_trend_and_no_change(pages: FlaskClient, here: World) -> None:
+    published = here.publish(until_spring(BIT))
+    add_round(here.store, published, FIRST_ROUND, [[500, 500]])
+    text = pages.get(f"/surveys/{published.id}").text
+    assert text.count('role="img"') == 1
+    assert text.count('class="bar"') == 1
+    assert "since" not in text
+
+
+def test_rounds_are_held_against_the_one_before(
+    pages: FlaskClient, published: PublishedSurvey
+) -> None:
+    text = pages.get(f"/surveys/{published.id}?round=684").text
+    assert re.search(r"(less|more) than in Dec 2026|No change since Dec 2026 is told", text)
+    assert "<summary>Change since Dec 2026</summary>" in text
+    assert "Dec 2026 is told" not in pages.get(f"/surveys/{published.id}?round=683").text
+
+
+def test_what_people_call_it_stands_in_titles_figures_and_tables(
+    pages: FlaskClient, here: World
+) -> None:
+    asked = (
+        BIT + 'title = "Did it crash?"\n'
+        + survey_texts.number() + 'title = "How long was it used?"\nunit = "min"\n'
+        + choice(("ff", "cr")) + 'title = "Which one?"\nlabels = ["Firefox", "Chrome"]\n'
+    )  # fmt: skip
+    published = here.publish(until_spring(asked, cross=[["crashed", "browser"]]))
+    minutes = spread(900, grid_steps(published), 0.5)
+    question_cells = [[600, 300], minutes, [800, 100]]
+    rng = np.random.default_rng(1)
+    cells = [
+        draw_cells(question, held, rng)
+        for question, held in zip(published.survey.questions, question_cells, strict=True)
+    ]
+    with here.store.transaction() as transaction:
+        transaction.add(
+            published.sequence, FIRST_ROUND, 900,
+            np.concatenate([*cells, np.array([400, 150, 250, 100])]),
+        )  # fmt: skip
+    text = pages.get(f"/surveys/{published.id}").text
+    assert [f"<h3>{title}" in text for title in ("Did it crash?", "Which one?")] == [True] * 2
+    assert "<h3>Did it crash? × Which one?</h3>" in text
+    assert re.search(r"The mean is [0-9.]+ min, between", text)
+    assert "Firefox comes first" in text
+    for words in ("Firefox", "yes × Chrome"):
+        assert f'<th scope="row">{words}</th>' in text
+    assert '<th scope="row">ff' not in text
+    assert '<th scope="row">yes × cr' not in text
 
 
 def test_rounds_are_plain_links_and_the_newest_with_an_estimate_comes_first(
@@ -278,7 +356,7 @@ def test_rounds_are_plain_links_and_the_newest_with_an_estimate_comes_first(
     assert re.search(r'href="\?round=683" aria-current="page"', older)
     assert f"/v1/surveys/{published.id}/results?round=683" in older
     assert f"/v1/surveys/{published.id}/results.csv?round=683" in older
-    assert "Results, Dec 2026" in older
+    assert "Dec 2026: 20,000 reports" in older
 
 
 def test_the_links_to_json_and_csv_work_with_the_same_cookie(
@@ -301,7 +379,7 @@ def test_counters_are_shown_in_words(
     assert re.search(r"after their round and its grace</th><td>1,017<", text)
 
 
-def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
+def test_of_many_options_those_told_from_none_are_drawn_and_the_others_folded(
     pages: FlaskClient, here: World
 ) -> None:
     questions = EACH_KIND.replace(choice(BROWSERS), choice(300))
@@ -309,10 +387,11 @@ def test_of_many_options_the_highest_are_drawn_and_the_others_are_in_the_table(
     held = [[10_000, 0], spread(10_000, grid_steps(published), 0.5), [7_010, *[10] * 299]]
     add_round(here.store, published, FIRST_ROUND, held)
     text = pages.get(f"/surveys/{published.id}").text
-    assert "The 20 highest estimates of 300 are drawn" in text
-    assert text.count('class="bar"') == 1 + 20
-    assert "100 more are in the CSV" in text
-    assert text.index('<th scope="row">option 0</th>') < text.index('<th scope="row">option 1')
+    assert re.search("of 300 (is|are) told from one that nobody holds", text)
+    assert text.count('class="bar"') == 1 + LEAST_MARKS
+    folded = text.split("295 others, below ")[1].split("</details>")[0]
+    assert folded.count('<th scope="row">option') == 295
+    assert text.index('<th scope="row">option 0</th>') < text.index("295 others")
 
 
 WORDS = ("title", "purpose", "owner", "option 1", "option 2")
@@ -350,11 +429,14 @@ def test_a_name_that_a_template_gets_wrong_is_an_error(here: World) -> None:
 
 
 def test_a_table_on_a_page_is_bounded(pages: FlaskClient, here: World) -> None:
-    assert (MOST_ROWS, MOST_ROUNDS, MOST_TREND_ROUNDS) == (200, 12, 60)
-    published = here.publish(until_spring(choice(MOST_ROWS + 1)))
-    add_round(here.store, published, FIRST_ROUND, [[10] * (MOST_ROWS + 1)])
+    assert (MOST_ROWS, MOST_ROUNDS, MOST_TREND_ROUNDS) == (1_024, 6, 60)
+    options = MOST_ROWS + LEAST_MARKS + 1
+    published = here.publish(until_spring(choice(options)))
+    cells = np.full(options, 10)
+    with here.store.transaction() as transaction:
+        transaction.add(published.sequence, FIRST_ROUND, 10 * options, cells)
     text = pages.get(f"/surveys/{published.id}").text
-    assert text.count('<th scope="row">option') == MOST_ROWS
+    assert text.count('<th scope="row">option') == MOST_ROWS + LEAST_MARKS
     assert ">1 more are in the CSV" in text
 
 
@@ -365,10 +447,11 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
         add_round(here.store, published, number, [[500, 500]])
     text = pages.get(f"/surveys/{published.id}").text
     assert text.split("<details")[0].count('href="?round=') == MOST_ROUNDS
+    oldest = pages.get(f"/surveys/{published.id}?round={first}").text.split("<details")[0]
+    assert oldest.count('href="?round=') == MOST_ROUNDS + 1, "and the one that is shown"
     assert f"<summary>{last - first + 1 - MOST_ROUNDS} earlier</summary>" in text
     assert last - first + 1 > MOST_TREND_ROUNDS
-    trend = text.split("Over the rounds")[1]
-    assert trend.count('class="point"') == MOST_TREND_ROUNDS
+    assert text.count('class="point"') == MOST_TREND_ROUNDS
 
 
 # When there is nothing
@@ -429,7 +512,7 @@ def test_under_v1_programs_still_get_a_problem_document(pages: FlaskClient) -> N
 
 def test_style_and_icon_are_served_from_here(pages: FlaskClient) -> None:
     links = [a for a in Page(pages.get("/").text).addresses if a.startswith("/static/")]
-    assert [_static(pages, link) != "" for link in links] == [True, True]
+    assert [_static(pages, link) != "" for link in links] == [True, True, True]
     style = _static(pages, "/static/style.css")
     assert "url(" not in style
     assert "@import" not in style

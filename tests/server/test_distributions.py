@@ -12,7 +12,7 @@ import pytest
 
 from deniable.server.analysis import SurveyResults
 from deniable.server.cli.results import lines
-from deniable.server.pages import charts
+from deniable.server.pages.curves import CURVE_BOTTOM, CURVE_TOP, curve
 from deniable.server.results import Distribution, Results, csv_text, survey_results
 from deniable.server.results.document import Point
 from deniable.server.store import PublishedSurvey
@@ -113,7 +113,8 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
         page = here.client.get(
             f"/surveys/{published.id}?round={CLOSED}", headers=here.bearer("analyst")
         ).text
-    assert "degrees: values that so many are below" in page
+    assert "the curve is the most likely one" in page
+    assert page.count('<th scope="row">50 %</th>') == 1
     assert page.count('<rect class="bar"') >= 16
 
 
@@ -123,10 +124,10 @@ def test_the_curve_s_band_holds_between_its_points() -> None:
         Point(at, 0.5, 0.4, 0.6, 0.5, 0.5, low, high, middle)
         for at, low, middle, high in [(0, 0.0, 0.1, 0.2), (5, 0.3, 0.4, 0.6), (10, 1.0, 1.0, 1.0)]
     ]
-    first, second = charts.curve(Distribution(tuple(points), ())).steps
+    first, second = curve(Distribution(tuple(points), ())).steps
     assert first.end == second.start
-    height = charts.TREND_BOTTOM - charts.TREND_TOP
-    assert first.bottom == charts.TREND_BOTTOM
-    assert first.top == pytest.approx(charts.TREND_BOTTOM - 0.6 * height)
-    assert second.top == charts.TREND_TOP
-    assert second.bottom == pytest.approx(charts.TREND_BOTTOM - 0.3 * height)
+    height = CURVE_BOTTOM - CURVE_TOP
+    assert first.bottom == CURVE_BOTTOM
+    assert first.top == pytest.approx(CURVE_BOTTOM - 0.6 * height)
+    assert second.top == CURVE_TOP
+    assert second.bottom == pytest.approx(CURVE_BOTTOM - 0.3 * height)

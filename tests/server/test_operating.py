@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,12 +69,15 @@ def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, s
         ("/operate/check", {"survey": DRAFT}),
         (f"/surveys/{published.id}/close", {"name": published.name}),
         (f"/surveys/{published.id}/try", {}),
+        (f"/surveys/{published.id}/annotations", {"day": "2027-01-20", "words": "2.4"}),
     ]
 
 
-def state(here: World) -> tuple[int, list[bool]]:
+def state(here: World) -> tuple[int, list[bool], int]:
     here.catalogue.refresh()
-    return len(here.store.tokens()), [each.closed for each in here.catalogue.surveys()]
+    surveys = here.catalogue.surveys()
+    noted = sum(len(here.store.annotations(each.sequence)) for each in surveys)
+    return len(here.store.tokens()), [each.closed for each in surveys], noted
 
 
 def test_the_pages_of_operators_are_pages(
@@ -166,6 +170,32 @@ def test_a_survey_is_closed_by_typing_its_name(
     assert (done.status_code, state(here)[1]) == (303, [True])
     assert "closed already" in operator.get(address).text
     assert address not in operator.get(f"/surveys/{published.id}").text
+
+
+def test_what_happened_is_added_and_taken_away_on_its_page(
+    here: World, operator: FlaskClient, published: PublishedSurvey
+) -> None:
+    page = f"/surveys/{published.id}"
+    secret = {"form_token": form_token(operator, page)}
+    form = secret | {"day": "2027-01-20", "words": ' 2.4 <b>"released" '}
+    assert operator.post(f"{page}/annotations", data=form).headers["Location"].startswith(page)
+    shown = operator.get(page)
+    check_page(shown)
+    assert shown.text.count('<line class="event"') == 7, "a line in each trend"
+    assert "2027-01-20: 2.4 &lt;b&gt;" in shown.text
+    assert "<b>" not in shown.text
+    analyst = signed_in(here, "analyst")
+    assert "2027-01-20: 2.4 &lt;b&gt;" in analyst.get(page).text
+    assert "/annotations" not in analyst.get(page).text
+    assert json.loads(analyst.get(f"/v1{page}/results").data)["annotations"] == [
+        {"day": "2027-01-20", "round": 684, "words": '2.4 <b>"released"'}
+    ]
+    for bad in ({"day": "20.1.2027"}, {"words": " "}, {"words": "x" * 201}, {"words": "a\nb"}):
+        assert operator.post(f"{page}/annotations", data=form | bad).status_code == 400
+    gone = operator.post(f"{page}/annotations", data=form | {"remove": "yes"})
+    assert (gone.status_code, state(here)[2]) == (303, 0)
+    assert 'class="event"' not in operator.get(page).text
+    assert operator.post("/surveys/none/annotations", data=form).status_code == 404
 
 
 def test_a_draft_is_looked_at_and_not_kept(

@@ -284,4 +284,5 @@ def test_a_database_of_version_1_is_migrated_by_a_start_and_by_nothing_else(
         assert first_fault(store.register()) is None
         assert store.report_totals() == {asked.sequence: 2}
         assert len(store.enrolled_keys()) == 1
+        assert store.annotations(asked.sequence) == []
         assert published(store, survey(name="new")).sequence == 3

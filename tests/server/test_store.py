@@ -217,10 +217,10 @@ def test_damaged_envelopes_take_nothing_more(here: World) -> None:
 # Migration
 
 
-@pytest.fixture(params=["1", "2"])
+@pytest.fixture(params=["1", "2", "3"])
 def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Written by an earlier server: a survey, two reports in one round, their counters, a token;
-    by the second one another survey, which is closed."""
+    by the later ones another survey, which is closed."""
     folder = tmp_path / "old"
     folder.mkdir()
     with closing(sqlite3.connect(folder / FILE)) as connection:
@@ -256,6 +256,7 @@ def test_a_migrated_folder_says_the_same(old: Path) -> None:
         assert [token.role for token in store.tokens()] == ["analyst"]
         assert store.report_totals() == {asked.sequence: 2}
         assert store.unsealed_rounds() == {asked.sequence: [DECEMBER]}
+        assert store.annotations(asked.sequence) == []
         with store.transaction() as transaction:
             assert not transaction.is_sealed(asked.sequence, DECEMBER)
             again = [envelope(asked, number) for number in (1, 2, 3)]

@@ -16,6 +16,7 @@ from deniable.server.intake.commit import commit
 from deniable.server.intake.writer import Writer
 from deniable.server.store import (
     NO_SURVEY,
+    Annotation,
     Place,
     PublishedSurvey,
     Store,
@@ -124,6 +125,23 @@ def test_tokens_have_a_role_until_they_end(store: Store) -> None:
     (token,) = store.tokens()
     store.revoke_token(token.id)
     assert store.role_of("secret", NOON) is None
+
+
+def test_annotations_are_kept_once_and_go_with_their_survey(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    late, early = Annotation(date(2026, 12, 9), "2.4"), Annotation(date(2026, 12, 2), "outage")
+    for each in (late, early, late):
+        store.annotate(asked.sequence, each)
+    store.annotate(other.sequence, late)
+    assert store.annotations(asked.sequence) == [early, late]
+    assert store.remove_annotation(asked.sequence, late)
+    assert not store.remove_annotation(asked.sequence, late)
+    assert store.annotations(asked.sequence) == [early]
+    assert store.annotations(other.sequence) == [late]
+    store.close_survey(other.sequence)
+    store.delete_survey(other.sequence)
+    assert store.annotations(other.sequence) == []
+    assert store.annotations(asked.sequence) == [early]
 
 
 def test_counters_and_the_day_are_kept(store: Store) -> None:

@@ -270,3 +270,22 @@ def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -
     assert "was closed before" in run("survey", "close", str(first), "--data", data).stdout
     again = run("survey", "publish", file, "--data", data)
     assert "was closed, and stays closed" in again.stdout
+
+
+def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:
+    asked_json("survey", "publish", file, "--data", data)
+    place = ("--data", data)
+    name = asked_json("survey", "list", *place)["surveys"][0]["name"]  # type: ignore[index]
+    said = run("survey", "annotate", name, "2026-12-03", "2.4 released", *place)
+    assert (said.returncode, said.stdout) == (0, f"{name}:\n  2026-12-03  2.4 released\n")
+    both = asked_json("survey", "annotate", name, "2026-12-01", "outage", *place)
+    assert both["annotations"] == [
+        {"day": "2026-12-01", "words": "outage"}, {"day": "2026-12-03", "words": "2.4 released"}
+    ]  # fmt: skip
+    assert asked_json("results", name, *place)["annotations"][0]["words"] == "outage"  # type: ignore[index]
+    left = asked_json("survey", "annotate", name, "2026-12-03", "2.4 released", "--remove", *place)
+    assert left["annotations"] == [{"day": "2026-12-01", "words": "outage"}]
+    again = refused(3, "survey", "annotate", name, "2026-12-03", "2.4", "--remove", *place)
+    assert "no such annotation on 2026-12-03" in again
+    assert "like 2026-12-01" in refused(2, "survey", "annotate", name, "today", "x", *place)
+    assert "1 to 200" in refused(2, "survey", "annotate", name, "2026-12-03", " ", *place)

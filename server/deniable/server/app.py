@@ -18,7 +18,16 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard, operating, planning, problems, public, waiting
+from deniable.server.pages import (
+    dashboard,
+    data,
+    figures,
+    operating,
+    planning,
+    problems,
+    public,
+    waiting,
+)
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -71,7 +80,8 @@ def create_app(
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)
-    for part in (*api, dashboard, operating, planning, problems, waiting):
+    shown = (dashboard, data, figures, operating, planning, problems, waiting)
+    for part in (*api, *shown):
         app.register_blueprint(part.blueprint)
     if public_pages:
         app.register_blueprint(public.blueprint)

@@ -40,12 +40,13 @@ def stored_results(
         catalogue = Catalogue(store)
         published = catalogue.find(survey if survey is not None else _only(catalogue))
         tallies = store.tallies(published.sequence, None, last)
+        annotations = store.annotations(published.sequence)
     asked = published.survey
     shown = Window(
         max(asked.first_round, asked.first_round if first is None else first),
         min(asked.last_round, asked.last_round if last is None else last),
     )
-    return survey_results(published, tallies, datetime.now(UTC), number, shown)
+    return survey_results(published, tallies, datetime.now(UTC), number, shown, annotations)
 
 
 def stored_comparison(

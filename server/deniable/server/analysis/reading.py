@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from deniable.server.results import About, Distribution, Results, Round, Row
+from deniable.server.results import About, Difference, Distribution, Results, Round, Row
 from deniable.server.results.display import known_figures
 from deniable.shared.errors import Refused, WrongUse
 
@@ -50,6 +50,12 @@ class Answer:
         """Of a number: None where its table or the number of reports does not tell it."""
         return (self.round.distributions or {}).get(self.question)
 
+    @property
+    def change(self) -> tuple[Difference, ...]:
+        """Since the round before, where both have an estimate."""
+        found = self.round.change
+        return found.questions.get(self.question, ()) if found else ()
+
     def people_needed(self, error: float) -> int:
         """How many reports it takes until half of every 95 % interval is no more than this, in the
         question's own measure, where people answer as these did."""
@@ -82,6 +88,15 @@ class SurveyResults:
         if not answers:
             raise Refused(f"{self.document.name} has no such round yet")
         return (known_ones or answers)[-1]
+
+    def over_rounds(self, question: str) -> list[Answer]:
+        """Of each round that has an estimate, the oldest first."""
+        known = (
+            self.estimate(question, round=period.round)
+            for period in self.document.rounds
+            if period.questions.get(question)
+        )
+        return [answer for answer in known if answer.rows[0].estimate is not None]
 
     def people_needed(self, error: float, question: str | None = None) -> int:
         """For one question, or for each of them."""

@@ -1,4 +1,4 @@
-"""`deniable survey`: write, check, publish, list, show, close and delete surveys."""
+"""`deniable survey`: write, check, publish, list, show, annotate, close and delete surveys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli import deleting
+from deniable.server.cli import annotating, deleting
 from deniable.server.cli.place import add_place, folder, option
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import Refused, WrongUse
@@ -47,14 +47,18 @@ def arguments(parser: ArgumentParser) -> None:
         "show", help="say what a published survey asks, or print its document"
     )
     close = actions.add_parser("close", help="take no more reports of a survey, for good")
+    noted = actions.add_parser("annotate", help="draw a line in its figures: a release, an outage")
+    noted.add_argument("--remove", action="store_true", help="take it away again")
     gone = actions.add_parser("delete", help="delete a survey and all its data, for good")
     gone.add_argument("--yes", action="store_true", help="without asking for its id")
-    for action in (show, close, gone):
+    for action in (show, close, noted, gone):
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
+    noted.add_argument("day", metavar="DATE", help="on which it happened: 2026-12-01")
+    noted.add_argument("words", metavar="WORDS", help='what happened: "2.4 released"')
     listed = actions.add_parser("list", help="list what is published")
-    for action in (publish, show, close, gone, listed):
+    for action in (publish, show, close, noted, gone, listed):
         add_place(action)
-    for action in (check, publish, show, close, gone, listed):
+    for action in (check, publish, show, close, noted, gone, listed):
         action.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -66,6 +70,7 @@ def run(chosen: Namespace) -> int:
         "list": _list,
         "show": _show,
         "close": _close,
+        "annotate": annotating.run,
         "delete": deleting.run,
     }
     return actions[chosen.action](chosen)

@@ -19,18 +19,19 @@ blueprint = Blueprint("results", __name__)
 @blueprint.get("/v1/surveys/<identifier>/results")
 @require("analyst")
 def results(identifier: str) -> Response:
-    return answer(_results(identifier))
+    return answer(results_of(identifier))
 
 
 @blueprint.get("/v1/surveys/<identifier>/results.csv")
 @require("analyst")
 def results_csv(identifier: str) -> Response:
-    found = _results(identifier)
+    found = results_of(identifier)
     disposition = {"Content-Disposition": f'attachment; filename="{found.name}-results.csv"'}
     return Response(csv_text(found), mimetype=CSV, headers=disposition)
 
 
-def _results(identifier: str) -> Results:
+def results_of(identifier: str) -> Results:
+    """By the rounds that the address of this request names."""
     number, first, last = (_number(name) for name in ("round", "from", "until"))
     here, published = parts(), asked_for(identifier)
     now = here.clock.now()
@@ -39,7 +40,8 @@ def _results(identifier: str) -> Results:
         shown = window(published.survey, now, number, number)
     try:
         tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-        return survey_results(published, tallies, now, number, shown)
+        annotations = here.store.annotations(published.sequence)
+        return survey_results(published, tallies, now, number, shown, annotations)
     except Refused as error:
         raise HttpError(404, str(error)) from None
 

@@ -11,8 +11,9 @@ from werkzeug.exceptions import NotFound
 from deniable.server.http.context import parts
 from deniable.server.http.messages import problem
 from deniable.server.pages import sessions
+from deniable.server.pages.figures import figures_of
 from deniable.server.pages.guards import go, pages, restricted
-from deniable.server.pages.survey_page import outcome_rows, page_window, survey_page
+from deniable.server.pages.survey_page import outcome_rows, read_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
@@ -34,15 +35,19 @@ class Overview:
         return odds_factor(self.published.survey.round_billionths)
 
 
-@blueprint.get("/")
-def surveys() -> str:
+def overviews() -> list[Overview]:
+    """The newest first."""
     here = parts()
     now, totals = here.clock.now(), here.store.report_totals()
-    rows = [
+    return [
         Overview(published, state_at(published, now), totals.get(published.sequence, 0))
         for published in reversed(here.catalogue.surveys())
     ]
-    return render_template("surveys.html", rows=rows, store=here.store.option)
+
+
+@blueprint.get("/")
+def surveys() -> str:
+    return render_template("surveys.html", rows=overviews(), store=parts().store.option)
 
 
 @blueprint.get("/surveys/")
@@ -52,19 +57,15 @@ def no_survey() -> ResponseReturnValue:
 
 @blueprint.get("/surveys/<identifier>")
 def survey(identifier: str) -> ResponseReturnValue:
-    here = parts()
     try:
-        published = here.catalogue.find(identifier)
-        now, asked = here.clock.now(), request.args.get("round")
-        shown = page_window(published.survey, now, asked)
-        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-        page = survey_page(published, tallies, now, asked, shown)
+        page = read_page(identifier)
     except Refused as error:
         return _missing(str(error))
     return render_template(
         "survey.html",
         page=page,
-        outcomes=outcome_rows(here.store.counters(published.sequence)),
+        figures_of=figures_of,
+        outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
         url=request.url_root.rstrip("/"),
     )
 

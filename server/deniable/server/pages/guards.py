@@ -65,7 +65,8 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
 
 def restricted(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = POLICY + (SCRIPTS if g.get("scripts") else "")
+    policy = POLICY + (SCRIPTS if g.get("scripts") else "")
+    response.headers.setdefault("Content-Security-Policy", policy)
     return response
 
 

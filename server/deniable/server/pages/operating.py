@@ -20,10 +20,11 @@ from deniable.server.intake.upkeep import purged_from
 from deniable.server.pages.guards import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
+from deniable.server.results.annotating import read_annotation
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
 from deniable.server.surveys.authored import parse_authored
 from deniable.server.surveys.replacing import asked_again, differences, replaced
-from deniable.shared.errors import InvalidSurvey, Refused
+from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import Survey, render_document
 
 MOST_DAYS = 3_660
@@ -129,17 +130,37 @@ def close(identifier: str) -> ResponseReturnValue:
     return go(f"/surveys/{published.id}")
 
 
+@blueprint.post("/surveys/<identifier>/annotations")
+@for_operators
+def annotate(identifier: str) -> ResponseReturnValue:
+    """Or take one away, where the form says so."""
+    here = parts()
+    published = here.catalogue.get(identifier)
+    if published is None:
+        return refused("There is no survey with this id", 404)
+    try:
+        day, words = (request.form.get(key, "") for key in ("day", "words"))
+        annotation = read_annotation(day, words)
+    except WrongUse as error:
+        return refused(str(error).capitalize(), 400)
+    if "remove" in request.form:
+        here.store.remove_annotation(published.sequence, annotation)
+    else:
+        here.store.annotate(published.sequence, annotation)
+    return go(f"/surveys/{published.id}#annotations")
+
+
 def _operate(made: tuple[str, str] | None = None) -> str:
     here = parts()
     return render_template(
         "operate.html",
         health=health(here),
-        tokens=_by_end(here.store.tokens(), here.clock.now()),
+        tokens=tokens_by_end(here),
         made=made,
         roles=ROLES,
         most_days=MOST_DAYS,
-        keys=_keys(here),
-        kept=_kept(here),
+        keys=signing_keys(here),
+        kept=kept(here),
     )
 
 
@@ -162,19 +183,20 @@ def _free(here: Parts) -> float | None:
     return shutil.disk_usage(Path(place)).free / GIGABYTE if option == "--data" else None
 
 
-def _by_end(tokens: Sequence[Token], now: datetime) -> list[tuple[Token, bool]]:
+def tokens_by_end(here: Parts) -> list[tuple[Token, bool]]:
     """With whether each has expired; what lasts longest first."""
-    ordered = sorted(tokens, key=lambda token: token.expires, reverse=True)
+    now = here.clock.now()
+    ordered = sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
     return [(token, token.expires <= now) for token in ordered]
 
 
-def _keys(here: Parts) -> list[tuple[str, int]]:
+def signing_keys(here: Parts) -> list[tuple[str, int]]:
     """Those enrolled, each with how many surveys it has signed."""
     signed = Counter(each.key for each in here.catalogue.surveys())
     return [(key, signed[key]) for key in sorted(here.store.enrolled_keys())]
 
 
-def _kept(here: Parts) -> list[Kept]:
+def kept(here: Parts) -> list[Kept]:
     rounds = here.store.unsealed_rounds()
     return [
         Kept(each, len(numbers), max(purged_from(each, number) for number in numbers))

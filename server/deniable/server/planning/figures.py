@@ -47,7 +47,7 @@ def plan(
         **_facts(question, count),
         "people_for_error": enough,
         "limit_ratio": None if least is None else spread / least,
-        "direct_equivalent": round(count * _of_one(mechanism) / (_of_one(mechanism) + spread)),
+        "direct_equivalent": direct_equivalent(mechanism, count),
         "central_half_width_95": trusted_half_width(question, count),
         "shuffled_half_width_95": mixed.half_width,
         "shuffled_delta": mixed.delta,
@@ -59,6 +59,12 @@ def plan(
 def people_for(question: Question, error: float) -> int:
     """How many it takes until half of the 95 % interval is this small."""
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
+
+
+def direct_equivalent(mechanism: Shape, people: int) -> int:
+    """So many direct answers carry as much as these deniable ones."""
+    one = _of_one(mechanism)
+    return round(people * one / (one + n_variance(mechanism)))
 
 
 def _facts(question: Question, people: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from deniable.server.estimation.questions import METHODS, estimates
 from deniable.server.estimation.statements import Statements, statements
 from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.estimation.vectors import whole
+from deniable.server.results.annotating import happened
 from deniable.server.results.change import change
 from deniable.server.results.crossing import crossings
 from deniable.server.results.distributions import round_distributions
@@ -37,7 +38,7 @@ from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.remembered import Remembered
 from deniable.server.results.shuffled import shuffled
 from deniable.server.results.window import AHEAD, Window, window
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import Annotation, PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question, Text, Vector
@@ -120,6 +121,7 @@ def survey_results(
     now: datetime,
     round: int | None = None,  # noqa: A002 - the protocol's word
     shown: Window | None = None,
+    annotations: Sequence[Annotation] = (),
 ) -> Results:
     """Every round that has begun or has reports, those that are shown, or the one asked for."""
     survey = published.survey
@@ -142,6 +144,7 @@ def survey_results(
         repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
         left_out=shown.left_out if shown and shown.left_out else UNSET,
         notes=notes(survey),
+        annotations=happened(survey, annotations) or UNSET,
         rounds=tuple(_REMEMBERED.round(_round, published, number, kept, now) for number in numbers),
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median_low
 
-from deniable.server.results.document import Quantile, Row, WholeVector
+from deniable.server.results.document import Difference, Quantile, Row, WholeVector
 from deniable.shared.survey.kinds import Statistic
 
 MOST_DECIMALS = 9
@@ -26,23 +27,49 @@ class Style:
     labels: str  # what the labels of the rows are
     scale: str  # said of the whole table
     range: str  # said of the question, with its ends
-    most: str = "highest"  # where not all are drawn, those whose estimates are
+    sentence: str = ""  # of the only label there is
     either_way: bool = False  # whether what is far below 0 is notable too
+    signed: bool = False  # whether what is above 0 has its sign
 
     def text(self, value: float, places: int) -> str:
-        return plain(self.factor * value, places)
+        text = plain(self.factor * value, places)
+        above = self.signed and value > 0 and any(digit in text for digit in "123456789")
+        return f"+{text}" if above else text
 
     def behind(self, unit: str) -> str:
         return f" {unit}" if unit else self.sign
 
     def expected(self, margin: float, unit: str) -> str:
         """A margin that is expected, not measured."""
-        return f"± {self.factor * margin:.{self.digits}g}{f' {unit}' if unit else self.points}"
+        return f"± {self.factor * margin:.{self.digits}g}{self.behind_margin(unit)}"
+
+    def behind_margin(self, unit: str) -> str:
+        return f" {unit}" if unit else self.points
 
 
 STYLES: Mapping[Statistic, Style] = {
-    "share": Style(100.0, " %", " points", 2, True, "option", "in per cent", ""),
-    "mean": Style(1.0, "", "", 3, False, "", "", "mean, between {} and {}"),
+    "share": Style(
+        100.0,
+        " %",
+        " points",
+        2,
+        True,
+        "option",
+        "in per cent",
+        "",
+        "{value} say {label}, between {low} and {high}.",
+    ),
+    "mean": Style(
+        1.0,
+        "",
+        "",
+        3,
+        False,
+        "",
+        "",
+        "mean, between {} and {}",
+        "The mean is {value}, between {low} and {high}.",
+    ),
     "coordinate": Style(
         1.0,
         "",
@@ -52,8 +79,7 @@ STYLES: Mapping[Statistic, Style] = {
         "coordinate",
         "",
         "mean vector, in the unit ball",
-        "largest",
-        True,
+        either_way=True,
     ),
 }
 
@@ -71,6 +97,26 @@ class Figures:
     consistent: float
     style: Style
     unit: str  # behind a value
+    places: int | None = None  # decimals, where others stand in its column
+
+    @property
+    def half(self) -> float:
+        """Of the interval, in the statistic's own measure."""
+        return (self.high - self.low) / 2
+
+    @property
+    def told(self) -> bool:
+        """Whether it is told from 0."""
+        return self.low > 0 or (self.style.either_way and self.high < 0)
+
+    @property
+    def noise_alone(self) -> tuple[float, float] | None:
+        """The interval about these very people, where it is within the other: that of an open
+        number is not always."""
+        low, high = self.low_these, self.high_these
+        if low is None or high is None or low < self.low or high > self.high:
+            return None
+        return low, high
 
     @property
     def notable(self) -> float:
@@ -78,16 +124,17 @@ class Figures:
 
     def text(self, value: float) -> str:
         """A value of this row, with as many decimals as its margin leaves meaning to."""
-        return self.style.text(value, self._places)
+        return self.style.text(value, self.meaningful if self.places is None else self.places)
 
     @cached_property
-    def _places(self) -> int:
-        return decimals(self.style.factor * (self.high - self.low) / 2)
+    def meaningful(self) -> int:
+        """How many decimals."""
+        return decimals(self.style.factor * self.half)
 
     @property
     def margin(self) -> str:
         """Half of the interval."""
-        return self.text((self.high - self.low) / 2)
+        return self.text(self.half).removeprefix("+")
 
     @property
     def whole(self) -> str:
@@ -98,8 +145,12 @@ class Figures:
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
     @property
+    def bounds_in_words(self) -> str:
+        return f"{self.text(self.low)} and {self.text(self.high)}{self.unit}"
+
+    @property
     def these(self) -> str:
-        """The interval that is about these very people."""
+        """The interval about these very people."""
         if self.low_these is None or self.high_these is None:
             return ""
         return f"{self.text(self.low_these)} to {self.text(self.high_these)}"
@@ -132,8 +183,38 @@ def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False)
 def known_figures(
     rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
 ) -> list[Figures]:
-    """Of the rows that have an estimate."""
-    return [found for row in rows if (found := figures(row, statistic, unit, joint))]
+    """Of the rows that have an estimate, for a column."""
+    return aligned([found for row in rows if (found := figures(row, statistic, unit, joint))])
+
+
+def aligned(rows: Sequence[Figures]) -> list[Figures]:
+    """With one number of decimals: that of the middle margin."""
+    places = median_low([row.meaningful for row in rows] or [0])
+    return [replace(row, places=places) for row in rows]
+
+
+def difference_figures(
+    found: Sequence[Difference], statistic: Statistic, unit: str = ""
+) -> list[Figures]:
+    """By how much estimates are above others, with their signs."""
+    style = STYLES[statistic]
+    signed = replace(style, sign="", from_zero=True, either_way=True, signed=True)
+    return aligned(
+        [
+            Figures(
+                label=each.label,
+                estimate=each.estimate,
+                low=each.low,
+                high=each.high,
+                low_these=each.low_these,
+                high_these=each.high_these,
+                consistent=each.estimate,
+                style=signed,
+                unit=style.behind_margin(unit),
+            )
+            for each in found
+        ]
+    )
 
 
 def quantile_text(found: Quantile, unit: str) -> str:
@@ -146,11 +227,15 @@ def quantile_text(found: Quantile, unit: str) -> str:
     return f"{plain(100 * found.level, 0)} % are below {estimate}{behind} ({low} to {high})"
 
 
-def quantile_figures(found: Quantile) -> tuple[str, str, str]:
-    """Estimate, low and high."""
-    places = decimals((found.high - found.low) / 2)
+def quantile_figures(found: Quantile, places: int | None = None) -> tuple[str, str, str]:
+    """Estimate, low and high, with so many decimals, or as many as have a meaning."""
+    places = quantile_places(found) if places is None else places
     estimate, low, high = (plain(v, places) for v in (found.estimate, found.low, found.high))
     return estimate, low, high
+
+
+def quantile_places(found: Quantile) -> int:
+    return decimals((found.high - found.low) / 2)
 
 
 def whole_text(vector: WholeVector | None) -> str:

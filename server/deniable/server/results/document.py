@@ -220,6 +220,14 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
 
 
+class Happened(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator says happened on a day, and the round that it falls in."""
+
+    day: str
+    round: int
+    words: str
+
+
 class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     survey: SurveyId
     name: str
@@ -235,6 +243,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     repeat_rounds: Count | UnsetType = UNSET  # so many rounds share one report; else each has one
     left_out: Count | UnsetType = UNSET  # so many earlier rounds were asked for, too
     notes: tuple[str, ...]
+    annotations: tuple[Happened, ...] | UnsetType = UNSET
     rounds: tuple[Round, ...]
 
     def of(self, period: Round) -> Iterator[QuestionResult]:

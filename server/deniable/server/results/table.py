@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from deniable.server.results.crossing import TIMES
 from deniable.server.results.document import Crossed, QuestionResult, Results, Round, Row
@@ -36,6 +36,16 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
         for each in period.cross or ():
             for row in each.rows:
                 yield tuple(map(_plain, _crossed_line(results, period, each, row)))
+
+
+def records_text(records: Iterable[Mapping[str, Cell]]) -> str:
+    """Records that have the same keys, which are the header."""
+    listed = list(records)
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(listed[0].keys() if listed else ())
+    writer.writerows([*map(_plain, record.values())] for record in listed)
+    return file.getvalue()
 
 
 def _plain(cell: Cell) -> Cell:

@@ -8,6 +8,7 @@ from deniable.server.store.opening import Place, create_store, open_store
 from deniable.server.store.postgres.address import Database
 from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
+    Annotation,
     Cells,
     Kept,
     PublishedSurvey,
@@ -28,6 +29,7 @@ from deniable.server.store.sqlite.store import SqliteStore
 __all__ = [
     "FILE",
     "NO_SURVEY",
+    "Annotation",
     "Cells",
     "Damaged",
     "Database",

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from deniable.server.store.records import (
+    Annotation,
     Cells,
     Kept,
     RoundTally,
@@ -149,6 +150,20 @@ class Store(Protocol):
     def forget_order(self) -> bool:
         """Leave no trace of what was written together, or after what, and of what was deleted.
         Never waits: whether it is done; while somebody reads, it is not."""
+        ...
+
+    # Annotations
+
+    def annotations(self, sequence: int) -> list[Annotation]:
+        """Those of a survey, in the order of their days."""
+        ...
+
+    def annotate(self, sequence: int, annotation: Annotation) -> None:
+        """Once, however often it is said."""
+        ...
+
+    def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
+        """Whether it was there."""
         ...
 
     # Counters

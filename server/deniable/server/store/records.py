@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,6 +43,13 @@ class PublishedSurvey(SurveyRow):
     @property
     def name(self) -> str:
         return self.survey.name
+
+
+class Annotation(NamedTuple):
+    """Something that happened beside a survey: a release, an outage."""
+
+    day: date
+    words: str
 
 
 @dataclass(frozen=True, eq=False)

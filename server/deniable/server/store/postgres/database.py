@@ -14,12 +14,12 @@ from deniable.server.store.postgres.locks import CREATING, lock
 from deniable.server.store.postgres.schema import PURGED, RECEIVING, TABLES, VERSION
 from deniable.server.store.protocol import StoreLost
 from deniable.server.store.sql.register import begin_register_in, say_version
-from deniable.server.store.sql.tables import about, metadata
+from deniable.server.store.sql.tables import about, happened, metadata
 from deniable.shared.errors import StoreUnusable
 
 CONNECTIONS, MORE, PATIENCE_SECONDS = 4, 8, 10
 UPGRADE = "DEPLOYING.md says how to upgrade"
-OLDER = frozenset({"1"})  # the versions that are migrated
+OLDER = frozenset({"1", "2"})  # the versions that are migrated
 BEGIN = {"schema": str(VERSION), RECEIVING: "0", PURGED: "0"}
 READ_ONLY = "the database is read-only, a standby perhaps; name the primary with --store"
 CURES = {  # by SQLSTATE, or by its class
@@ -47,8 +47,10 @@ def create_database(database: Database) -> Engine:
             metadata.create_all(connection, TABLES, checkfirst=False)
             rows = [{"key": key, "value": value} for key, value in BEGIN.items()]
             connection.execute(about.insert(), rows)
-        elif _version(connection) in OLDER:
-            begin_register_in(connection)
+        elif (version := _version(connection)) in OLDER:
+            if version == "1":
+                begin_register_in(connection)
+            happened.create(connection)
             say_version(connection, VERSION)
         check_version(connection, database)
     return engine

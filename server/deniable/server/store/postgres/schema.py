@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Integer, LargeBinary, Table
 
 from deniable.server.store.sql.tables import SHARED, column, metadata
 
-VERSION = 2
+VERSION = 3
 
 
 def _envelopes(name: str) -> Table:

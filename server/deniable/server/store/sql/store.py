@@ -11,9 +11,9 @@ from typing import Self
 
 from sqlalchemy import Connection, select
 
-from deniable.server.store.records import RoundTally, SurveyRow, Token
+from deniable.server.store.records import Annotation, RoundTally, SurveyRow, Token
 from deniable.server.store.register import RegisterEntry
-from deniable.server.store.sql import register, reports, surveys, tokens
+from deniable.server.store.sql import happening, register, reports, surveys, tokens
 from deniable.server.store.sql.tables import about
 from deniable.server.store.sql.upsert import put
 
@@ -104,6 +104,20 @@ class SqlStore(ABC):
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         with self._writing("seal rounds") as connection:
             reports.seal_rounds(connection, sequence, rounds)
+
+    # Annotations
+
+    def annotations(self, sequence: int) -> list[Annotation]:
+        with self._reading("read its annotations") as connection:
+            return happening.read_annotations(connection, sequence)
+
+    def annotate(self, sequence: int, annotation: Annotation) -> None:
+        with self._writing("annotate a survey") as connection:
+            happening.annotate(connection, sequence, annotation)
+
+    def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
+        with self._writing("remove an annotation") as connection:
+            return happening.remove_annotation(connection, sequence, annotation)
 
     # Counters
 

@@ -6,7 +6,14 @@ from sqlalchemy import Connection, delete, select, update
 
 from deniable.server.store.records import SurveyRow
 from deniable.server.store.sql.register import add_entry
-from deniable.server.store.sql.tables import counters, keys, retired_keys, surveys, tallies
+from deniable.server.store.sql.tables import (
+    counters,
+    happened,
+    keys,
+    retired_keys,
+    surveys,
+    tallies,
+)
 from deniable.server.store.sql.upsert import put_new
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import survey_id
@@ -50,7 +57,7 @@ def close_survey(connection: Connection, sequence: int) -> None:
 
 def delete_survey(connection: Connection, sequence: int) -> None:
     """All but its envelopes, which must be gone, and its entries in the register."""
-    for table in (tallies, counters):
+    for table in (tallies, counters, happened):
         connection.execute(delete(table).where(table.c.survey == sequence))
     gone = delete(surveys).where(surveys.c.sequence == sequence)
     for identifier, key in connection.execute(gone.returning(surveys.c.id, surveys.c.key)).all():

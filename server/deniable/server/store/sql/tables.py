@@ -100,6 +100,16 @@ counters = Table(
     column("reports", BigInteger, "how many reports ended so"),
 )
 
+happened = Table(
+    "annotations",
+    metadata,
+    column(
+        "survey", Integer, "the survey's sequence", ForeignKey("surveys.sequence"), primary_key=True
+    ),
+    column("day", String(10), "on which it happened, as 2026-12-01", primary_key=True),
+    column("words", String, "what happened, as an operator says it", primary_key=True),
+)
+
 tokens = Table(
     "tokens",
     metadata,
@@ -109,4 +119,4 @@ tokens = Table(
     column("expires", BigInteger, "from when on it is worth nothing, in seconds since 1970"),
 )
 
-SHARED = (about, surveys, keys, retired_keys, register, tallies, counters, tokens)
+SHARED = (about, surveys, keys, retired_keys, register, tallies, counters, happened, tokens)

@@ -25,7 +25,7 @@ PRAGMAS: tuple[str, ...] = (
     "secure_delete = ON",  # what is purged is overwritten
 )
 UPGRADE = "DEPLOYING.md says how to upgrade"
-OLDER = frozenset({"1", "2"})  # the versions that are migrated
+OLDER = frozenset({"1", "2", "3"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 LOST = (  # not a full disk: that only wants room

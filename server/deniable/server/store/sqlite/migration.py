@@ -2,7 +2,7 @@
 
 Version 1 gave each envelope a number as it came. The pages that held them are overwritten with
 zeros when their table is dropped, so that nothing of that order is left in the folder.
-Version 2 had no register of surveys, and no keys that are retired.
+Version 2 had no register of surveys, and no keys that are retired; version 3 no annotations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from deniable.server.store.records import Kept
 from deniable.server.store.sql.register import begin_register_in, say_version
 from deniable.server.store.sql.reports import tally_row
-from deniable.server.store.sql.tables import tallies
+from deniable.server.store.sql.tables import happened, tallies
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
@@ -30,6 +30,7 @@ from deniable.server.store.sqlite.schema import VERSION, envelopes
 from deniable.shared.errors import StoreUnusable
 
 AT_ONCE = 16_384
+BEFORE_REGISTER = frozenset({"1", "2"})
 OLD = "SELECT survey, round, id, count, payload FROM old_envelopes ORDER BY survey, round, id"
 
 
@@ -46,7 +47,9 @@ def migrate_file(file: Path) -> bool:
         with transaction(engine, "migrate its tables") as connection:
             if version == "1":
                 _put_in_buckets(connection)
-            begin_register_in(connection)
+            if version in BEFORE_REGISTER:
+                begin_register_in(connection)
+            happened.create(connection)
             say_version(connection, VERSION)
         if not line.empty_log():
             raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")

@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, Tabl
 
 from deniable.server.store.sql.tables import SHARED, column, metadata
 
-VERSION = 3
+VERSION = 4
 
 # A bucket fills a fixed place, so that it is overwritten there: that wants an integer key, since
 # in a table without one large rows are spread over the inner pages too.

@@ -1,0 +1,97 @@
+"""Every page is there as JSON, too: the same facts, for whoever may see the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.store import PublishedSurvey
+from tests.server.results_data import NOW, fill
+from tests.server.world import World, world
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW) as made:
+        yield made
+
+
+@pytest.fixture
+def published(here: World) -> PublishedSurvey:
+    return fill(here)
+
+
+def read(here: World, path: str, role: str = "operator") -> Any:  # Any: JSON
+    answer = here.client.get(path, headers=here.bearer(role))
+    assert (answer.status_code, answer.mimetype) == (200, "application/json"), answer.text
+    return json.loads(answer.data)
+
+
+@pytest.mark.parametrize("path", ["/", "/operate", "/surveys/app-health"])
+def test_a_page_names_the_address_of_its_data(
+    here: World, published: PublishedSurvey, path: str
+) -> None:
+    page = here.client.get(path, headers=here.bearer("operator")).text
+    (address,) = re.findall(r'<link rel="alternate" type="application/json" href="([^"]+)"', page)
+    assert address.partition("?")[0].endswith(".json")
+    read(here, address)
+
+
+def test_the_list_of_surveys_has_what_its_page_has(here: World, published: PublishedSurvey) -> None:
+    (listed,) = read(here, "/surveys.json", "analyst")["surveys"]
+    assert listed == {
+        "id": published.id, "name": "app-health", "title": "How is the app doing?",
+        "state": "open", "opens": "2026-12-01", "closes": "2027-04-30", "round": "month",
+        "epsilon": "3.5", "questions": 3, "reports": 49_000,
+    }  # fmt: skip
+
+
+def test_a_survey_s_data_are_its_results(here: World, published: PublishedSurvey) -> None:
+    for asked in ("", "?round=683"):
+        ours = here.client.get(f"/surveys/app-health.json{asked}", headers=here.bearer("analyst"))
+        path = f"/v1/surveys/{published.id}/results{asked}"
+        assert ours.data == here.client.get(path, headers=here.bearer("analyst")).data
+
+
+def test_operators_have_their_data_and_no_secret(here: World, published: PublishedSurvey) -> None:
+    here.store.add_counters({(published.sequence, "late"): 17})
+    secret = here.token("analyst")
+    found = read(here, "/operate.json")
+    assert found["problem"] is None
+    assert found["outcomes"] == {"refused: after their round and its grace": 17}
+    assert found["keys"] == {published.key: 1}
+    assert {token["role"] for token in found["tokens"]} == {"analyst", "operator"}
+    assert secret not in json.dumps(found)
+
+
+def test_a_kind_of_problem_is_explained_to_programs_too(here: World) -> None:
+    answer = here.client.get("/problems/late.json")
+    assert answer.status_code == 404
+    said = here.client.get("/problems/too-many.json").json
+    assert said["title"] == "Too many envelopes"
+    page = here.client.get("/problems/too-many").text
+    assert all(words.split("'")[0] in page for words in said.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "role", "status"),
+    [
+        ("/surveys.json", None, 401),
+        ("/surveys/app-health.json", None, 401),
+        ("/surveys/app-health.json", "app", 403),
+        ("/operate.json", None, 401),
+        ("/operate.json", "analyst", 403),
+        ("/surveys/none.json", "analyst", 404),
+        ("/surveys/app-health.json?round=1", "analyst", 404),
+    ],
+)
+def test_who_may_not_see_the_page_does_not_get_its_data(
+    here: World, published: PublishedSurvey, path: str, role: str | None, status: int
+) -> None:
+    answer = here.client.get(path, headers=here.bearer(role) if role else {})
+    assert (answer.status_code, answer.mimetype) == (status, "application/problem+json")
