@@ -78,9 +78,12 @@ def add_texts(path: Path) -> None:
                 "\u6771\u4eac\u90fd",
                 "\U0001f600" * 3,
                 " x ",
+                "\u6771\u4eac\n\u4eac\u90fd\n",
+                "oslo \u6771\u4eac\ud800",
             )
         ]
-        none = [{**vectors[0], "text": text} for text in ("", "  ", "a\nb", "a\0", "\u202ea")]
+        bad = ("", "  ", "a\nb", "a\0", "\u202ea", "\u6771\n", "osl\ud800", "os\n\u6771")
+        none = [{**vectors[0], "text": text} for text in bad]
         path.write_text(
             json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
         )

@@ -80,8 +80,7 @@ def create_app(
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)
-    shown = (dashboard, data, figures, operating, planning, problems, waiting)
-    for part in (*api, *shown):
+    for part in (*api, dashboard, data, figures, operating, planning, problems, waiting):
         app.register_blueprint(part.blueprint)
     if public_pages:
         app.register_blueprint(public.blueprint)
