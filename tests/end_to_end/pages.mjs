@@ -1,7 +1,7 @@
 /* Looks at pages in a real browser, as told on standard input in JSON:
 
-     { browser, flags, axe, cookies, pages: [{ name, url }], views: [{ width, scheme, rules }],
-       keyboard, shots }
+     { browser, flags, axe, pages: [{ name, url, cookies, fill, press }],
+       views: [{ width, scheme, rules, keyboard }], shots }
 
    and prints one JSON line for each page and view: what axe-core finds that is serious or critical,
    how far the page is wider than the window, what the keyboard reaches without showing it, and what
@@ -72,7 +72,8 @@ const FOCUS = `(() => {
   const at = document.activeElement;
   if (!at || at === document.body || at === document.documentElement) return null;
   const { outlineStyle, outlineWidth } = getComputedStyle(at), box = at.getBoundingClientRect();
-  const shown = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && box.width > 0 &&
+  const ring = outlineStyle === "auto" || (outlineStyle !== "none" && parseFloat(outlineWidth) >= 2);
+  const shown = ring && box.width > 0 &&
     box.right > 0 && box.left < innerWidth;
   return { shown, what: at.outerHTML.slice(0, 120) };
 })()`;
@@ -85,12 +86,14 @@ async function tab() {
 
 async function unseenStops() {
   const unseen = [];
-  let stops = 0;
+  let stops = 0, before = "";
   for (; stops < MOST_STOPS; stops++) {
     await tab();
     const found = await evaluate(FOCUS);
     if (!found) break;
-    if (!found.shown) unseen.push(found.what);
+    // Within a date's own parts the browser shows where the keyboard is, as it likes.
+    if (!found.shown && found.what !== before) unseen.push(found.what);
+    before = found.what;
   }
   return { unseen, stops };
 }
@@ -111,16 +114,26 @@ async function look(page, view) {
     if (method === "Runtime.exceptionThrown") complaints.push(params.exceptionDetails.text);
   };
   listeners.add(hear);
+  await tell("Network.clearBrowserCookies");
+  if (page.cookies?.length) await tell("Network.setCookies", { cookies: page.cookies });
   const loaded = once("Page.loadEventFired");
   await tell("Page.navigate", { url: page.url });
   await loaded;
+  for (const [selector, text] of Object.entries(page.fill ?? {})) {
+    await evaluate(`document.querySelector(${JSON.stringify(selector)}).value = ${JSON.stringify(text)}`);
+  }
+  if (page.press) {
+    const next = once("Page.loadEventFired");
+    await evaluate(`document.querySelector(${JSON.stringify(page.press)}).click()`);
+    await next;
+  }
   await evaluate(axe + "; 0");
   const found = await evaluate(FINDINGS(view.rules));
   const wider = await evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
   const keyboard = view.keyboard ? await unseenStops() : {};
   listeners.delete(hear);
   if (asked.shots) await shoot(page, view);
-  return { page: page.name, ...view, found, wider, complaints, ...keyboard };
+  return { page: page.name, width: view.width, scheme: view.scheme, found, wider, complaints, ...keyboard };
 }
 
 async function shoot(page, view) {
@@ -135,7 +148,6 @@ async function shoot(page, view) {
 
 try {
   await Promise.all(["Page.enable", "Runtime.enable", "Log.enable", "Network.enable"].map((each) => tell(each)));
-  if (asked.cookies.length) await tell("Network.setCookies", { cookies: asked.cookies });
   for (const view of asked.views) {
     for (const page of asked.pages) console.log(JSON.stringify(await look(page, view)));
   }
