@@ -34,6 +34,7 @@ from deniable.server.results.display import (
     whole_text,
 )
 from deniable.server.results.price import price
+from deniable.server.results.remembered import Memory
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
@@ -44,10 +45,14 @@ MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
 
 
+_REMEMBERED = Memory[QuestionResult](lambda found: len(found.rows))
+
+
 @dataclass(frozen=True)
 class Seen:
     """The rounds of a survey that a page knows, and the one that it shows."""
 
+    id: str
     survey: Survey
     tallies: Sequence[RoundTally]
     tally: RoundTally | None  # of that round, if it has reports
@@ -131,7 +136,8 @@ class QuestionView:
             return said_of_one(self.rows[0])
         if self.result.whole:
             return whole_text(self.result.whole)
-        return said_of_shares(self._known(joint=True), charts.MOST_MARKS)
+        told = self.rows if self.joint else self._known(joint=True)
+        return said_of_shares(told, charts.MOST_MARKS)
 
     @property
     def price(self) -> str:
@@ -219,12 +225,16 @@ class QuestionView:
     def rounds(self) -> Sequence[tuple[int, QuestionResult]]:
         """What the last ones say, each with its number."""
         return [
-            (
-                tally.round,
-                question_result(self.seen.survey, self.question, tally, self.seen.is_open(tally)),
-            )
+            (tally.round, self._remembered(tally))
             for tally in self.seen.tallies[-MOST_TREND_ROUNDS:]
         ]
+
+    def _remembered(self, tally: RoundTally) -> QuestionResult:
+        """Not estimated again while its counts are the same."""
+        asked, looks = self.seen.survey, self.seen.is_open(tally)
+        reports, cells = tally.of(asked, self.question)
+        key = self.seen.id, self.question.name, looks, reports, cells.tobytes()
+        return _REMEMBERED.get(key, lambda: question_result(asked, self.question, tally, looks))
 
     def _told(self, number: int, result: QuestionResult, shown: Sequence[str]) -> Iterable[Told]:
         name = self.seen.survey.round_short_title(number)
@@ -284,7 +294,9 @@ class QuestionView:
         return self._renamed(known_figures(rows, asked.statistic, asked.unit, joint))
 
     def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
-        called = self._called
+        called = self._called if self.question.words.labels else {}
+        if not called:
+            return list(rows)
         return [replace(row, label=called.get(row.label, row.label)) for row in rows]
 
 

@@ -116,7 +116,7 @@ def survey_page(
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
     open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(survey, tallies, tally, open_rounds, by_round(annotations))
+    seen = Seen(published.id, survey, tallies, tally, open_rounds, by_round(annotations))
     return SurveyPage(
         published=published,
         annotations=annotations,
