@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from deniable.simulations.demo.picture import draw, drawn_from
 from tests.eventually import PATIENCE, eventually
 
+ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "deniable.shared.cli.command", "demo"]
 
 
@@ -68,14 +72,42 @@ def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
     assert [row["reports"] for row in rows] == [3] * 5
 
 
-def test_the_story_has_a_wave_and_a_day_of_forged_reports() -> None:
+def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> None:
     """The wave's highest day is 27 points above the first, and the difference of two estimates has
     a standard error of 3: 8 points are 6 of them away. Honest days are flagged once in 1e6."""
-    days = json.loads(demo("--people", "10000", "--exit", "--json").stdout)["story"]
+    picture = tmp_path / "days.svg"
+    said = demo("--people", "10000", "--exit", "--json", "--picture", str(picture)).stdout
+    days = json.loads(said)["story"]
     assert [day["reports"] for day in days] == [2000] * 10 + [2105, 2000]
     assert [bool(day["warning"]) for day in days] == [bool(day["forged"]) for day in days]
     assert sum(day["forged"] for day in days) == 105
     assert days[6]["estimate"] - days[0]["estimate"] > 0.08
+    assert picture.read_text("utf-8") == draw(days)
+    assert drawn_from(draw(days)) == days
+
+
+def test_the_readme_s_picture_is_what_the_demo_draws_from_its_numbers() -> None:
+    kept = (ROOT / "simulations/twelve-days.svg").read_text("utf-8")
+    days = drawn_from(kept)
+    assert kept == draw(days)
+    assert len(days) == kept.count('class="truth"') - 1 == kept.count('class="estimate"') - 1 == 12
+    assert all("\n" not in day["day"] and day["reports"] >= 4_000 for day in days)
+    ET.fromstring(kept)  # our own
+
+
+def test_a_picture_holds_what_lies_beyond_its_scale_inside() -> None:
+    """Also a day without an estimate, as of a tiny crowd."""
+    day = {"day": "2026-11-08", "truth": 0.5, "reports": 3, "warning": None}
+    beyond = draw(
+        [
+            day | {"estimate": 0.7, "low": -0.9, "high": 1.9, "warning": "forged"},
+            day | {"estimate": None, "low": None, "high": None},
+        ]
+    )
+    heights = [float(y) for y in re.findall(r' (?:c?y[12]?)="([^"]+)"', beyond)]
+    assert min(heights) >= 0
+    assert max(heights) <= 270
+    assert "forgery noticed" in beyond
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from deniable.simulations.demo.running import COMMAND, running_server
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -60,8 +58,3 @@ def test_the_tour_works_as_it_is_written(tmp_path: Path) -> None:
     assert re.search(r"\b1 report\b", results), results
     assert "the server took it" in sent
     assert "crashed" in sent
-
-
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
-def test_every_file_that_the_readme_names_is_there(link: str) -> None:
-    assert (Path(__file__).parents[2] / link).exists()

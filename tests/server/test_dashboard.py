@@ -84,7 +84,8 @@ def check_page(response: TestResponse) -> None:
     assert "unsafe" not in policy
     assert response.headers["Cache-Control"] == "no-store"
     page = Page(response.text)
-    assert "script" not in page.tags
+    assert ("script" in page.tags) == ("script-src 'self'" in policy)
+    assert not re.search(r"<script(?! src=\"/static/[a-z]+\.js\" defer></script>)", response.text)
     assert not [name for name in page.attributes if name == "style" or name.startswith("on")]
     assert page.addresses
     for address in page.addresses:

@@ -69,6 +69,7 @@ def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, s
         ("/operate/check", {"survey": DRAFT}),
         (f"/surveys/{published.id}/close", {"name": published.name}),
         (f"/surveys/{published.id}/annotations", {"day": "2027-01-20", "words": "2.4"}),
+        (f"/surveys/{published.id}/try", {}),
     ]
 
 

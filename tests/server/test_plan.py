@@ -164,7 +164,10 @@ def test_people_read_a_table_and_two_sentences() -> None:
     assert lines[1].split()[0] == "optimal-table"
     assert len(lines) == len(mechanisms("number")) + 6
     enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"for ± 0.01 it takes {enough:,} people" in lines[-2]
+    assert f"{enough:,} people tell it to ± 0.01" in lines[-2]
+    assert f"for half of that it takes {4 * enough:,}." in lines[-2]
+    both = deniable("plan", *asked.split(), "--people", "1000").stdout.splitlines()
+    assert f"for ± 0.01 it takes {enough:,} people" in both[-2]
     assert f"{enough:,} deniable answers carry the information of about {worth:,}" in lines[-1]
 
 
@@ -172,7 +175,7 @@ def test_people_read_a_table_and_two_sentences() -> None:
     ("arguments", "says"),
     [
         ("--kind bit", "--people N"),
-        ("--kind bit --people 0", "--people is 1"),
+        ("--kind bit --people 0", "--people: 1 to"),
         ("--kind bit --error 0", "above 0"),
         ("--kind bit --error nan", "above 0"),
         ("--kind choice --people 9", "--options"),

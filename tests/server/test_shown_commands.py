@@ -10,14 +10,19 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.periods import PERIODS
 from tests.eventually import PATIENCE, eventually
-from tests.server.world import DENIABLE, serving
+from tests.server.test_archive import JANUARY, fill
+from tests.server.world import DENIABLE, Server, begun, serving
+from tests.survey_texts import survey_text
 
 SERVER = Path(__file__).parents[2] / "server"
 ADDRESS = "http://127.0.0.1:8000"
@@ -75,7 +80,7 @@ def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
         assert commands.splitlines()[0].startswith("deniable survey new ")
         shell(f"set -e\n{commands}", tmp_path)
         eventually(lambda: "app-health" in signed_in(server.url, "/", server.token), "published")
-        snippet, _ = snippets(signed_in(server.url, "/surveys/app-health", server.token))
+        snippet, *_ = snippets(signed_in(server.url, "/surveys/app-health", server.token))
         assert server.url in snippet
         done = subprocess.run(
             [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True,
@@ -91,18 +96,6 @@ def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
         (command,) = snippets(page(server.url))
         token = shell(command.replace("DIR", str(data)), tmp_path).split()[0]
         assert "Surveys" in signed_in(server.url, "/", token)
-
-
-def test_the_readme_s_ten_minutes(tmp_path: Path) -> None:
-    (block,) = blocks("README.md", "Ten minutes")
-    lines = [line for line in block.splitlines() if line.startswith("deniable ")]
-    assert len(lines) == 5
-    served = next(number for number, line in enumerate(lines) if line.startswith("deniable serve"))
-    for line in lines[:served]:
-        shell(line, tmp_path)
-    with serving(tmp_path / "data"):
-        for line in lines[served + 1 :]:
-            assert "app-health" in shell(line, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
@@ -150,16 +143,82 @@ def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     assert "next" in shell("deniable survey list --data server", tmp_path)
 
 
-COMMAND = re.compile(r"`deniable ([a-z]+)(?: ([^`]*))?`")
+def test_an_open_question_is_written_as_it_is_shown() -> None:
+    text = (SERVER / "README.md").read_text("utf-8").split("## Ask an open question\n")[1]
+    (block,) = re.findall(r"^```toml\n(.*?)^```", text.split("\n## ")[0], re.MULTILINE | re.DOTALL)
+    (question,) = parse_toml(survey_text(block)).questions
+    assert (question.kind, question.name) == ("text", "word")
 
 
-@pytest.mark.parametrize("file", ["README.md", "DEPLOYING.md"])
-def test_every_command_that_is_named_exists(file: str, tmp_path: Path) -> None:
-    """With every option that is named beside it."""
-    named = COMMAND.findall((SERVER / file).read_text("utf-8"))
-    assert named
-    for verb, rest in sorted(set(named)):
-        firsts = [part.split()[0] for part in rest.split("\\|") if part.strip()]
-        actions = [word for word in firsts if word.isalpha() and word.islower()]
-        usages = [shell(f"deniable {verb} {each} --help", tmp_path) for each in actions or [""]]
-        assert set(re.findall(r"--[a-z]+", rest)) <= set(re.findall(r"--[a-z]+", " ".join(usages)))
+@pytest.mark.long
+def test_a_survey_is_closed_and_deleted_as_it_is_shown(tmp_path: Path) -> None:
+    """Of README.md's "Begin", and of DEPLOYING.md's "Deleting a survey"."""
+    shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
+    shell(blocks("README.md", "Begin")[0], tmp_path)
+    assert "closed" in shell("deniable survey list --data data", tmp_path)
+    (block,) = blocks("DEPLOYING.md", "Deleting a survey")
+    listed = json.loads(shell("deniable survey list --data data --json", tmp_path))
+    id_ = listed["surveys"][0]["id"]
+    _, delete = block.replace("DIR", "data").replace(" ID ", f" {id_} ").splitlines()
+    shell(delete.replace("  #", " --yes  #"), tmp_path)  # which stands for typing the id
+    assert json.loads(shell("deniable survey list --data data --json", tmp_path))["surveys"] == []
+
+
+@pytest.mark.long
+def test_limits_the_register_and_the_doctor_as_they_are_shown(tmp_path: Path) -> None:
+    """Of DEPLOYING.md: "Limits on forged reports", "The register", "When a disk has damaged
+    something"; the doctor's first line also while the server serves."""
+    shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
+    (serve,) = blocks("DEPLOYING.md", "Limits on forged reports")
+    (register,) = blocks("DEPLOYING.md", "The register")
+    (doctor,) = blocks("DEPLOYING.md", "When a disk has damaged something")
+    while_serving, repair = doctor.replace("/var/lib/deniable", "data").splitlines()
+    words = serve.split()
+    assert words[:4] == ["deniable", "serve", "--data", "DIR"]
+    with serving(tmp_path / "data", more=words[4:]) as server:
+        shell(f"set -e\n{register.replace('https://stats.example.org', server.url)}", tmp_path)
+        shell(while_serving, tmp_path)
+    shell(repair, tmp_path)
+    kept = json.loads((tmp_path / "register.json").read_text("utf-8"))
+    assert [each["event"] for each in kept["entries"]] == ["published"]
+
+
+@pytest.mark.long
+def test_archives_as_they_are_shown(tmp_path: Path) -> None:
+    """Of DEPLOYING.md's "Archives", but for pip: three rounds that are over."""
+    asked = fill(tmp_path / "data")
+    (block,) = blocks("DEPLOYING.md", "Archives")
+    _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
+    text = (
+        "\n".join(lines).replace("/archive", "archive").replace("--round 683", f"--round {JANUARY}")
+    )
+    said = shell(f"set -e\n{text}", tmp_path)
+    assert asked.survey.name in said
+
+
+@pytest.mark.long
+def test_a_relay_as_it_is_shown(tmp_path: Path) -> None:
+    """Of DEPLOYING.md's "A relay": both servers answer, and the relay's token is taken."""
+    (block,) = blocks("DEPLOYING.md", "A relay")
+    new, serve, create, relay = block.replace("DIR", "data").splitlines()
+    shell(new, tmp_path)
+    more = serve.split()[4:]
+    assert more == ["--sealing-key", "sealing.pem"]
+    with serving(tmp_path / "data", more=[more[0], str(tmp_path / more[1])]) as server:
+        token = shell(create, tmp_path).split()[0]
+        words = relay.partition("#")[0].replace("/var/lib", str(tmp_path)).split()[1:]
+        assert words[:3] == ["deniable", "relay", "--to"]
+        words[3] = server.url
+        with relay_running([*DENIABLE, *words[1:], "--port", "0", "--json"], token) as held:
+            assert "alive" in page(f"{held.url}/healthz")
+
+
+@contextmanager
+def relay_running(command: list[str], token: str) -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DENIABLE_TOKEN", token)
+        relay = begun(command)
+    try:
+        yield relay
+    finally:
+        relay.kill_group()

@@ -95,6 +95,8 @@ def world(
     place: Place,
     now: datetime = NOON,
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
+    *,
+    public_pages: bool = False,
 ) -> Iterator[World]:
     clock = Hands(now)
     with create_store(place) as store:
@@ -102,7 +104,7 @@ def world(
         writer = Writer(store, catalogue, clock)
         writer.start()
         app, faults = (
-            create_app(store, catalogue, writer, clock, sealing=sealing),
+            create_app(store, catalogue, writer, clock, sealing=sealing, public_pages=public_pages),
             set[str | None](),
         )
 

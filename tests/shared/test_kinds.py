@@ -3,6 +3,7 @@
 import math
 import random
 from array import array
+from collections import deque
 from decimal import Decimal
 from typing import Any
 
@@ -83,7 +84,8 @@ def test_a_question_says_what_is_asked_and_what_is_estimated(
 
 def sequences(*values: float) -> list[Any]:
     """The same vector in every form that is read."""
-    return [list(values), values, np.array(values), array("d", values), list(np.array(values))]
+    some = np.array(values)
+    return [list(values), values, deque(values), some, array("d", values), list(some)]
 
 
 @pytest.mark.parametrize("forms", [sequences(0.0, 0.3, -0.4), [[0, 0.3, Decimal("-0.4")]]])
@@ -116,7 +118,7 @@ def test_a_vector_is_at_most_of_length_one(
 
 NO_VECTORS: list[object] = [
     *([1, 2], [1, 2, 3, 4], [1, 2, math.nan], [1, 2, "3"], [1, None, 3], [1j, 0, 0], [[0, 0, 0]]),
-    *(np.zeros((3, 3)), "123", b"123", {}, 7, None),
+    *(np.zeros((3, 3)), np.array(1.0), np.float64(1), "123", b"123", {}, {1, 2, 3}, 7, None),
 ]
 
 

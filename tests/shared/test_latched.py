@@ -4,6 +4,7 @@ is promised."""
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -11,7 +12,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.promises import lifetime_promise, odds_change, round_promise
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
 from deniable.shared.survey.wording import gives_away, repeated
-from tests.survey_texts import bit, survey_text
+from tests.survey_texts import bit, question, survey_text, vector
 
 
 def asking(**changes: object) -> Survey:
@@ -95,3 +96,15 @@ def test_promises_count_each_draw_of_noise_once() -> None:
     assert f"in its 3 rounds changes them {odds_change(2 * 10**9)}" in whole
     assert lifetime_promise(10**9, 3) == lifetime_promise(10**9, 3, 1)
     assert "nothing tells whether or when it changed" in " ".join(repeated(latched()))
+
+
+def test_how_far_latched_reports_link_the_rounds_of_an_install_is_said() -> None:
+    """Of one bit many send the same; a vector's seed and a text's set of buckets pick one out."""
+    assert "at most 2 different ones are possible" in repeated(latched())[-1]
+    text = question("word", "text", "2", length=8)
+    for asked, bits in ((vector(10), 64), (text, 1_000)):
+        settings = survey_text(asked, repeat="latched", repeat_rounds=2)
+        said = repeated(parse_toml(settings))[-1]
+        told = re.search(r"up to ([\d,]+) bits: take it that whoever sees them knows", said)
+        assert told, said
+        assert int(told[1].replace(",", "")) >= bits

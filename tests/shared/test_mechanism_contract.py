@@ -470,24 +470,6 @@ def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, sizes: Sequenc
             assert spread[chosen - 1] == min(spread)
 
 
-def test_taking_others_one_by_one_is_uniform_to_a_part_in_a_power_of_two() -> None:
-    """The bound that the proof uses, at the largest size: (1 + 2^-128 k)^k < 1 + 2^-101, and the
-    ratio of two such below 1 + 2^-100; and by enumeration at a small size."""
-    largest = SubsetSelection.sizes[-1]
-    error = Fraction(largest, 2**128)
-    high, low = (1 + error) ** largest, (1 - error) ** largest
-    assert high < 1 + Fraction(1, 2**101)
-    assert high / low < 1 + Fraction(1, SLACK)
-    design = SubsetSelection(Epsilon("0.5"), 8)
-    for answer, row in enumerate(exact_rows(design)):
-        holding = [
-            p
-            for p, symbol in zip(row, design.encoding.symbols(), strict=True)
-            if symbol >> answer & 1
-        ]
-        assert 0 < max(holding) / min(holding) - 1 < Fraction(1, 2**120)
-
-
 @pytest.mark.parametrize("options", [3, 9, 8_192])
 def test_a_miss_makes_up_for_every_rounding_of_the_others(options: int) -> None:
     """Before it is rounded itself: the ratio that is stated is e^ε exactly, slack and all."""

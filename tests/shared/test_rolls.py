@@ -17,7 +17,7 @@ from deniable.shared.privacy.mechanisms import (
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.mechanisms.subset_selection import FINE
+from deniable.shared.privacy.mechanisms.subset_selection import DIE_BITS
 from deniable.shared.privacy.shapes.cyclic import DIE
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
@@ -74,12 +74,18 @@ def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None
         assert reported(design, 4, roll).bit_count() == design.chosen
 
 
-def test_a_subset_takes_another_by_exactly_its_share_of_the_fine_rolls() -> None:
-    """One of two others must be taken: the first by the lower half of 2^128 rolls."""
-    design = SubsetSelection(EPSILON, 3)
-    assert design.chosen == 1
-    for die, taken in ((0, 0b010), (FINE // 2 - 1, 0b010), (FINE // 2, 0b100), (FINE - 1, 0b100)):
-        assert reported(design, 0, ONE - 1 | die << 64) == taken
+@pytest.mark.parametrize(("roll", "first", "size"), [(0, 0, 2), (ONE - 1, 2, 7)])
+def test_each_option_of_a_set_is_turned_to_the_answer_by_its_share_of_the_faces(
+    roll: int, first: int, size: int
+) -> None:
+    """Where all keys are equal the set is of options 0 and 1: one of them is turned to the answer,
+    4, or on a miss one of the others, 2 to 8."""
+    design, faces = SubsetSelection(EPSILON, 9), 2**DIE_BITS
+    assert design.chosen == 2
+    for number in range(size):
+        turned = sum(1 << (n + 4 - first - number) % 9 for n in range(2))
+        for die in (-(-number * faces // size), -(-(number + 1) * faces // size) - 1):
+            assert reported(design, 4, roll | die << 64) == turned
 
 
 @pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import random
 import sys
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from types import FrameType
@@ -98,6 +100,8 @@ def vectors(size: int) -> Iterator[Any]:
     for value in (0, -0.0, 5e-324, 1e300, float("inf"), float("nan"), 10**400):
         yield [0.3, *[value] * (size - 1)]
     yield from ([0.0] * size, tuple(range(size)), np.zeros(size, np.float32))
+    yield from (deque([0.1] * size), deque([0.1] * (size + 1)), array("d", [0.1] * size))
+    yield from (range(size), np.zeros((size, size)), np.array(0.1), np.float64(0.1), b"text")
     yield from ([0.1] * (size - 1), [0.1] * (size + 1), [None] * size, 7, {1: 2}, *NO_ANSWER)
 
 

@@ -44,6 +44,9 @@ QUESTION = asking()
         ("日本語", "日本"),  # three bytes each: the third is cut, so it goes
         ("😀😀😀", "😀😀"),
         (" a ", " a "),
+        ("日本語\n", "日本"),  # of what does not count nothing is asked
+        ("日本\u202e", "日本"),
+        ("eight ch\ud800", "eight ch"),
     ],
 )
 def test_the_whole_characters_of_the_first_bytes_count(text: str, counts: str) -> None:
@@ -55,7 +58,23 @@ def test_the_whole_characters_of_the_first_bytes_count(text: str, counts: str) -
 
 @pytest.mark.parametrize(
     "answer",
-    ["", " ", "\t", "a\nb", "a\0", "\x1b[2J", "\u202eabc", "\ud800", "\u2028", None, 7, b"a"],
+    [
+        "",
+        " ",
+        "\t",
+        "a\nb",
+        "a\0",
+        "\x1b[2J",
+        "\u202eabc",
+        "\ud800",
+        "\u2028",
+        "seven c\n",
+        "日本\n",
+        "seven c\ud800",
+        None,
+        7,
+        b"a",
+    ],
 )
 def test_what_cannot_be_shown_on_a_line_is_no_text(answer: object) -> None:
     assert QUESTION.place(answer) is None

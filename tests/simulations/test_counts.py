@@ -2,13 +2,17 @@
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
+from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.central.cube import CubeNoise
 from deniable.simulations.studies.counts import limit
 
 
@@ -48,6 +52,47 @@ def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None
     if epsilon <= math.log(3) or counts == 1:
         assert reach == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
         assert counts / (4 * reach**2) < limit(epsilon * 0.9, counts)
+
+
+def test_a_cube_is_private_and_of_the_size_that_is_said() -> None:
+    """In fractions of q = e^-ε: a cube of half side R with probability (2 R + 1)^m q^R, and a place
+    in it, have q^(max |v|) but for what is beyond the largest R; so no neighbour changes it by more
+    than 1 / q. Twin: a place two away changes it by more."""
+    q, last = Fraction(1, 3), 40
+    for m in (1, 2, 3):
+        sides = [(2 * r + 1) ** m * q**r for r in range(last + 1)]
+        places = {
+            v: sum(sides[r] / (2 * r + 1) ** m for r in range(max(map(abs, v)), last + 1))
+            for v in itertools.product(range(-3, 4), repeat=m)
+        }
+        cut = q ** (last + 1) / (1 - q)
+        for v, chance in places.items():
+            assert chance + cut == q ** max(map(abs, v)) / (1 - q)
+            for moved in itertools.product((-1, 0, 1), repeat=m):
+                other = tuple(a + b for a, b in zip(v, moved, strict=True))
+                if other in places:
+                    assert (places[other] + cut) / (chance + cut) <= 1 / q
+        assert places[(0,) * m] / places[(2,) * m] > 1 / q
+
+
+@pytest.mark.parametrize("counts", [1, 2, 3, 64])
+def test_a_cube_s_radii_have_the_probabilities_that_are_said(counts: int) -> None:
+    """The exact weights, the variance of each count by them, and by draws within 6.5 errors; one
+    count has discrete Laplace noise. Twin: many have six times less."""
+    noise = CubeNoise(Epsilon("0.7"), counts)
+    weights = [math.exp(counts * math.log(2 * r + 1) - 0.7 * r) for r in range(60)]
+    for r in range(59):
+        assert noise.radii[r + 1] / noise.radii[r] == pytest.approx(weights[r + 1] / weights[r])
+    assert noise.radii.sum() == pytest.approx(1, rel=1e-12)
+    assert noise.radii[-1] < 1e-15
+    squares = (noise.drawn(20_000, np.random.default_rng(5)) ** 2).mean(axis=1)
+    assert abs(squares.mean() - noise.variance) <= 6.5 * squares.std() / math.sqrt(20_000)
+    separate = DiscreteLaplace(Epsilon("0.7"), counts).variance
+    if counts == 1:
+        assert noise.variance == pytest.approx(separate, rel=1e-9)
+    else:
+        wanted = (counts + 1) * (counts + 2) / (6 * counts**2)
+        assert noise.variance / separate == pytest.approx(wanted, rel=0.05)
 
 
 def test_the_limit_is_the_same_from_both_sides_of_three() -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_numbers_of_one_s_own_are_a_population_that_is_not_written(tmp_path: Pat
         assert b"0.125" not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize("where", ["local", "pool", "dask"])
+@pytest.mark.parametrize("where", ["local", "pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
     assert isinstance(STUDY, Study)
     own = simulate(STUDY, on=where, people=[100, 1e4])
@@ -140,18 +141,34 @@ def pick(rows: object, mechanism: str) -> Mapping[str, float]:
     return next(r for r in rows if r["mechanism"] == mechanism)  # type: ignore[attr-defined]
 
 
-def test_an_installed_study_is_found_by_its_name(tmp_path: Path) -> None:
-    """As a package of one's own has it: an entry point in the group `deniable.studies`."""
-    about = tmp_path / "liars-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: liars\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[deniable.studies]\nliars = tests.simulations.own_study:STUDY\n"
-    )
-    words = ["simulate", "liars", "--epsilon", "1", "--on", "pool", "--json"]
+@pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])
+def test_a_study_of_an_installed_wheel_is_found_by_its_name(tmp_path: Path, where: str) -> None:
+    """Whoever has a package of their own has an entry point in the group `deniable.studies`."""
+    target = tmp_path / "site-packages"
+    with ZipFile(wheel_of_liars(tmp_path)) as wheel:
+        wheel.extractall(target)  # all that installing a wheel of Python modules does
+    words = ["simulate", "liars", "--epsilon", "1", "--on", where, "--json"]
     made = subprocess.run(
         [sys.executable, "-m", "deniable", *words],
-        check=True, capture_output=True, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}, text=True,
+        check=True, capture_output=True, env={"PYTHONPATH": str(target)}, text=True, cwd=tmp_path,
     )  # fmt: skip
     rows = json.loads(made.stdout)["rows"]
-    assert [row["people"] for row in rows] == [1000, 1000000]
+    assert rows == [dict(row) for row in simulate(STUDY, epsilon=1).rows]
+    listed = subprocess.run(
+        [sys.executable, "-m", "deniable", "simulate", "--help"],
+        check=True, capture_output=True, env={"PYTHONPATH": str(target)}, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "own study, own_study" in listed.stdout
+
+
+def wheel_of_liars(folder: Path) -> Path:
+    """The study's file alone, as a package of somebody else's."""
+    path = folder / "liars-1.0-py3-none-any.whl"
+    about = "liars-1.0.dist-info"
+    with ZipFile(path, "w") as wheel:
+        wheel.write(ROOT / "tests" / "simulations" / "own_study.py", "own_study.py")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: liars\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        points = "[deniable.studies]\nliars = own_study:STUDY\n"
+        wheel.writestr(f"{about}/entry_points.txt", points)
+    return path

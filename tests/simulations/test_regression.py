@@ -2,16 +2,22 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.stats import binom
 
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
 from deniable.simulations.central import regression as central
-from deniable.simulations.studies.regression import (
+from deniable.simulations.studies.regression import line, squares
+from deniable.simulations.studies.regression.asking import LEAST, Ratio
+from deniable.simulations.studies.regression.line import (
     ERROR,
-    HALVES,
     SLOPE,
     XX,
     by_gradient,
@@ -127,7 +133,7 @@ def test_errors_are_those_computed_elsewhere() -> None:
     assert found["gradient"] == pytest.approx(168.6, abs=0.05)
     assert found["sums"] == pytest.approx(65.2, abs=0.05)
     assert found["sums-halves"] == pytest.approx(88.9, abs=0.05)
-    rows = simulate("regression", epsilon=1, people=1e6, repetitions=9).rows
+    rows = simulate("regression", epsilon=1, people=1e6, repetitions=9, on="local").rows
     noise = {row["estimator"]: row["noise"] for row in rows}
     assert noise["kng"] == pytest.approx(1.15e-9, rel=5e-3)
     assert noise["objective"] == pytest.approx(1.15e-9, rel=5e-3)
@@ -138,17 +144,99 @@ def test_errors_are_those_computed_elsewhere() -> None:
     assert exact["sums"] / exact["kng"] == pytest.approx(260, abs=1)
 
 
-def test_drawn_errors_are_those_of_the_formulas() -> None:
-    """With many people, within 6.5 Monte-Carlo errors and 3 % for what is not of first order; the
-    search, within 12 %. Twin: those of sums in halves are not those of the best split."""
-    rows = simulate("regression", epsilon=1, people=1e7, repetitions=2500, seed=9).rows
-    for row in rows:
-        exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
-        slack = 0.12 if row["estimator"] in ("gradient", "signs") else 0.03
-        assert abs(measured - exact) <= 6.5 * error + slack * exact, row
-    (halves,) = (row for row in rows if row["estimator"] == HALVES.mechanism)
-    best = next(float(row["exact"] or 0) for row in rows if row["estimator"] == "sums")
-    assert float(halves["measured"] or 0) - best > 6.5 * float(halves["error"] or 0) + 0.03 * best
+@pytest.fixture(scope="module")
+def many() -> list[dict[str, Any]]:  # Any: what rows hold
+    asked: dict[str, Any] = {
+        "epsilon": 1,
+        "people": 1e7,
+        "repetitions": 2500,
+        "seed": 9,
+        "on": "local",
+    }
+    return [dict(row) for row in simulate("regression", **asked).rows]
+
+
+def test_drawn_errors_are_those_of_the_formulas(many: list[dict[str, Any]]) -> None:
+    """With many people: within 6.5 Monte-Carlo errors of what is exact, and 2 % more of what is to
+    first order; the search, 12 %. Twin: sums in halves are not those of the best split."""
+    for row in many:
+        known, measured, error = row["exact"] or row["first_order"], row["measured"], row["error"]
+        searched = row["estimator"].removeprefix("logistic-") in ("gradient", "signs")
+        slack = 0.12 if searched else 0.02 if row["exact"] is None else 0
+        assert abs(measured - known) <= 6.5 * error + slack * known, row
+    named = {row["estimator"]: row for row in many}
+    halves, best = named["sums-halves"], named["sums"]["exact"]
+    assert halves["measured"] - best > 6.5 * halves["error"]
+
+
+def test_what_is_exact_is_said_and_what_is_not_is_null(many: list[dict[str, Any]]) -> None:
+    """Near the first order with many people; a search has no exact error, nor have trusted ones of
+    a few people, where ends cut off what nobody has computed."""
+    exact = {row["estimator"]: row["exact"] for row in many}
+    logistic = {"logistic-sums", "logistic-agreement"}
+    line = {"least-squares", "exponential", "kng", "objective", "noisy-sums", "sums", "sums-halves"}
+    assert {name for name, value in exact.items() if value is not None} == line | logistic
+    for row in many:
+        if row["exact"] is not None:
+            assert row["exact"] == pytest.approx(row["first_order"], rel=2e-3)
+    few = simulate("regression", epsilon=0.5, people=1000, repetitions=9, on="local").rows
+    known = {row["estimator"] for row in few if row["exact"] is not None}
+    assert known == {"least-squares", "noisy-sums", "sums", "sums-halves"} | logistic
+
+
+# Exact errors
+
+
+def test_sums_of_squares_have_the_moments_of_people() -> None:
+    """E 1 / s and E 1 / s^2 by integrals over the Laplace transform; twin: 1 / E s is none."""
+
+    def inverse(power: int, n: int) -> float:
+        def integrand(t: float) -> float:
+            root = math.sqrt(t)
+            return t ** (power - 1) * (math.sqrt(math.pi) * math.erf(root) / (2 * root)) ** n
+
+        return float(quad(integrand, 0, 200 / n, epsabs=0, epsrel=1e-12, limit=300)[0])
+
+    for n in (1_000, 20_000):
+        s, weights = squares.law(n)
+        assert weights.sum() == pytest.approx(1, rel=1e-12)
+        assert weights @ s == pytest.approx(n / 3, rel=1e-12)
+        for power in (1, 2):
+            assert weights @ s**-power == pytest.approx(inverse(power, n), rel=1e-9)
+        assert weights @ (1 / s) > (1 + 0.5 / n) * 3 / n
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_a_ratio_s_error_is_that_of_all_counts(factor: float) -> None:
+    """Enumerated, where both ends cut off much; twin: without the ends it is another."""
+    response = RandomizedResponse(Epsilon("1.5"))
+    ratio = Ratio(response, (14, 9), (0.7, 0.4), factor)
+    keep, lie = response.keep / ONE, response.lie / ONE
+    wanted = [0.0, 0.0]
+    for one, other in itertools.product(range(15), range(10)):
+        rates = (lie + (keep - lie) * bit for bit in ratio.bits)
+        chance = binom.pmf(one, 14, next(rates)) * binom.pmf(other, 9, next(rates))
+        x, y = 2 * (one / 14 - lie) / (keep - lie) - 1, (other / 9 - lie) / (keep - lie)
+        estimate = factor * x / max(y, LEAST)
+        wanted[0] += chance * (min(1, max(-1, estimate)) - 0.3) ** 2
+        wanted[1] += chance * (estimate - 0.3) ** 2
+    assert ratio.mean_square(0.3) == pytest.approx(wanted[0], rel=1e-10)
+    assert wanted[1] > 1.5 * wanted[0]
+
+
+def test_the_ends_cut_off_next_to_nothing_where_an_error_is_called_exact() -> None:
+    """KNG's noise given Σx^2, with the fewest people that have an exact error, by an integral."""
+    response = RandomizedResponse(Epsilon("0.5"))
+    n = next(n for n in range(1_000, 20_000, 250) if line.KNG in line.exact(response, n))
+    scale = central.OF_GRADIENTS / (0.5 * n * XX)
+    deviation = math.sqrt(ERROR / (n * XX))
+    cut = quad(
+        lambda off: math.exp(-(off**2) / 2 / deviation**2) / deviation / math.sqrt(2 * math.pi)
+        * scale * (0.5 + scale) * math.exp(-(0.5 - off) / scale) * 2,
+        -6 * deviation, 6 * deviation,
+    )[0]  # fmt: skip
+    assert cut < 1e-4 * line.exact(response, n)[line.KNG]
+    assert n > 2_000
 
 
 def test_the_limit_is_of_one_bit() -> None:

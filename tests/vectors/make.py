@@ -16,6 +16,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
+from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.document import parse_toml
 from tests.given_table import BROKEN, honest, planted
 from tests.survey_texts import question as in_toml
@@ -33,6 +34,7 @@ RANDOM = random.Random(20261118)  # any bytes will do: they are written down
 def main() -> None:
     add_examples(Path(EXAMPLES))
     add(DRAWS, lambda mechanism: [drawn(mechanism) for _ in range(EACH)])
+    add_edges(DRAWS)
     add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
     add_texts(TEXTS)
@@ -76,9 +78,12 @@ def add_texts(path: Path) -> None:
                 "\u6771\u4eac\u90fd",
                 "\U0001f600" * 3,
                 " x ",
+                "\u6771\u4eac\n\u4eac\u90fd\n",
+                "oslo \u6771\u4eac\ud800",
             )
         ]
-        none = [{**vectors[0], "text": text} for text in ("", "  ", "a\nb", "a\0", "\u202ea")]
+        bad = ("", "  ", "a\nb", "a\0", "\u202ea", "\u6771\n", "osl\ud800", "os\n\u6771")
+        none = [{**vectors[0], "text": text} for text in bad]
         path.write_text(
             json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
         )
@@ -106,6 +111,21 @@ def add(path: Path, make: Any) -> None:  # Any: a function to JSON
     path.write_text(json.dumps(vectors, indent=1) + "\n")
 
 
+def add_edges(path: Path) -> None:
+    """Where the likeliest symbol of a number begins and ends: a unit in another place shows."""
+    vectors = json.loads(path.read_text())
+    for name, mechanism in mechanisms().items():
+        size = LARGER.get(name, SIZE)
+        if issubclass(mechanism, NumberTable) and not mechanism.given and size in mechanism.sizes:
+            made = mechanism(Epsilon(EPSILON), size)
+            row = made.rows[made.answers // 2]
+            likeliest = row.index(max(row))
+            begin, end = sum(row[:likeliest]), sum(row[: likeliest + 1])
+            edges = [drawn(made, roll) for roll in (begin - 1, begin, end - 1, end)]
+            vectors += [edge for edge in edges if edge not in vectors]
+    path.write_text(json.dumps(vectors, indent=1) + "\n")
+
+
 def head(mechanism: Mechanism) -> dict[str, Any]:
     return {
         "mechanism": mechanism.name,
@@ -114,14 +134,16 @@ def head(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def drawn(mechanism: Mechanism) -> dict[str, Any]:
-    """One report: the answer, the random bytes, and the symbol that they give."""
+def drawn(mechanism: Mechanism, roll: int | None = None) -> dict[str, Any]:
+    """One report: the answer, the random bytes, or this number in as many, and the symbol that
+    they give."""
     answer = mechanism.answers // 2
     given = mechanism.answer_at(answer)
     used: list[bytes] = []
 
     def draw(bits: int) -> int:
-        used.append(RANDOM.randbytes(bits // 8))
+        count = bits // 8
+        used.append(RANDOM.randbytes(count) if roll is None else roll.to_bytes(count, "little"))
         return int.from_bytes(used[-1], "little")
 
     symbol = mechanism.randomize(given, draw)

@@ -27,6 +27,7 @@ class Budget:
 
     @property
     def text(self) -> str:
+        """For a screen, in lines."""
         lines = [f"Spent: ε {self.spent} over all surveys and rounds; left: ε {self.left}."]
         lines += [
             f"    {each.name}: ε {each.spent} spent, ε {each.left} left" for each in self.questions

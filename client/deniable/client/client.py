@@ -43,6 +43,17 @@ def utc_now() -> datetime:
 class Client(Person):
     """One install of an app. Make one in each process; threads may share it, forks too.
 
+    server       the address that surveys come from and reports go to, https but on this machine
+    policy       the app's own limits
+    state        the folder for ledger, keys and reports: kept, and of this machine alone
+    send_within  seconds: each report waits for a random moment within them
+    ca           a file of certificates instead of the usual authorities
+    proxy        an HTTP proxy that is asked for a tunnel
+    timeout      seconds for one exchange as a whole
+    relay        where sealed reports are sent, and nothing else
+
+    The other arguments replace clock, noise and network, and are for tests.
+
     No method raises for what a network, a disk, a server or a survey does. A mistake in the app's
     own code raises: InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for a
     name that the policy does not declare, InvalidPerson for an id that names nobody.

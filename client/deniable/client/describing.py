@@ -49,6 +49,7 @@ class Description:
 
     @property
     def text(self) -> str:
+        """All of it for a dialog, in lines."""
         return "\n".join(
             [
                 self.title,

@@ -21,8 +21,7 @@ class Outcome:
 
     queued            a report is on disk, and will be sent
     already-answered  this install has already answered this survey, or the same questions under its
-                      name, in this round, or its one report
-                      of several rounds is kept no more
+                      name, in this round; or its one report of several rounds is kept no more
     budget-spent      too little is left of the app's caps over all surveys
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id

@@ -33,8 +33,8 @@ class Policy:
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
     questions                 what the app answers, by name, and of which kind each is: "bit",
-                              "number", "choice" or "text". A survey that asks for one of them
-                              as another kind is refused before any value is looked at
+                              "number", "choice", "text" or "vector". A survey that asks for one
+                              of them as another kind is refused before any value is looked at
     surveys                   ids, if the app answers only those surveys: the only protection
                               against a server that shows different people different surveys
     """
@@ -62,10 +62,12 @@ class Policy:
 
     @cached_property
     def total_cap(self) -> int:
+        """`max_epsilon`."""
         return _cap("max_epsilon", self.max_epsilon)
 
     @cached_property
     def question_cap(self) -> int | None:
+        """`max_epsilon_per_question`, if there is one."""
         if self.max_epsilon_per_question is None:
             return None
         return _cap("max_epsilon_per_question", self.max_epsilon_per_question)

@@ -39,6 +39,7 @@ class Summary:
 
     @property
     def text(self) -> str:
+        """For a screen, in lines: what `deniable sent` prints."""
         return "\n".join(as_text(self))
 
 

@@ -74,30 +74,55 @@ function unary(e, k) {
 }
 
 const SLACK = 2n ** 100n;
+const PLANES = 56; // bits of an option's key in a subset
 
 /** @param {bigint} e @param {number} k @returns {Mechanism} */
 function subsetSelection(e, k) {
-  const K = BigInt(k), d = bestSubset(e, K), without = (K - d) * (SLACK + 1n);
+  const K = BigInt(k), d = bestSubset(e, K), lacking = (K - d) * (SLACK + 1n);
   const [miss] = ceilUnits(e, BILLION, (E, on) => [
-    on.over(on.whole(without), on.plus(on.times(E, on.whole(d * SLACK)), without)),
+    on.over(on.whole(lacking), on.plus(on.times(E, on.whole(d * SLACK)), lacking)),
   ]);
+  const all = Array.from({ length: k }, () => 1), stride = (k + 7) >> 3; // bytes of a plane
+  const bits = 32 - Math.clz32(k - 1);
+  const places = Array.from(
+    { length: bits },
+    (_, bit) => (/** @type {number} */ n) => ~(n >> (bits - 1 - bit)) & 1,
+  );
   return {
     integers: [d, miss],
     answers: k,
     answerAt: itself,
     randomize(answer, draw) {
-      const roll = draw(16 * k - 8), keep = u64(roll) < ONE - miss;
-      let need = d - BigInt(keep);
-      const bits = Array.from({ length: k - 1 }, (_, n) => {
-        const die = u64(roll, 16 * n + 8) | (u64(roll, 16 * n + 16) << 64n);
-        const taken = die * BigInt(k - 1 - n) < need << 128n;
-        need -= BigInt(taken);
-        return taken;
+      const roll = draw(25 + PLANES * stride), coin = roll.getUint8(24) & 1;
+      const keys = Array.from({ length: PLANES }, (_, p) => {
+        const last = 24 + (p + 1) * stride; // the byte of options 0 to 7
+        return (/** @type {number} */ n) => (roll.getUint8(last - (n >> 3)) >> (n & 7)) & 1;
       });
-      bits.splice(Number(answer), 0, keep);
-      return packed(bits);
+      const order = places.map((place) => (/** @type {number} */ n) => place(n) ^ coin);
+      const [some] = first(all, Number(d), [...keys, ...order]);
+      const missed = Number(u64(roll) >= ONE - miss);
+      const die = u64(roll, 8) | (u64(roll, 16) << 64n);
+      const number = Number(([d, K - d][missed] * die) >> 128n);
+      const [without, included] = first(some.map((bit) => bit ^ missed), number, places);
+      const option = included.reduce((sum, bit, n) => sum + n * (bit ^ without[n]), 0);
+      const turn = option - Number(answer) + k;
+      return packed(all.map((_, n) => some[(n + turn) % k] === 1));
     },
   };
+}
+
+/**
+ * Of a set, as zeros and ones, the options that are `count` first in order, and these with the next
+ * one. Each plane says which options have a 0 in the next bit of their key; no two keys are alike.
+ * @param {number[]} of @param {number} count @param {((n: number) => number)[]} planes
+ */
+function first(of, count, planes) {
+  const bounds = [of.map(() => 0), of];
+  for (const plane of planes) {
+    const middle = of.map((_, n) => bounds[0][n] | (bounds[1][n] & plane(n)));
+    bounds[Number(middle.reduce((a, b) => a + b) > count)] = middle;
+  }
+  return bounds;
 }
 
 /** The d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */

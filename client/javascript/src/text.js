@@ -30,9 +30,9 @@ export function placeText(length, buckets, salt) {
   );
   return async (answer) => {
     const text = typeof answer === "string" ? answer.slice(0, 2 * length) : "";
-    const first = Array.from(text).slice(0, length).join("");
-    const fits = isLine(first);
-    const digits = filled(first, length);
+    const counted = whole(text, length);
+    const fits = isLine(Array.from(text).slice(0, Array.from(counted).length).join(""));
+    const digits = filled(counted, length);
     const placed = await Promise.all((await heads).map(async (head, group) => {
       const beginning = utf8.encode(digits.slice(0, counts[group] - 1));
       const words = new DataView((await digest(Uint8Array.of(...head, ...beginning))).buffer);
@@ -42,9 +42,13 @@ export function placeText(length, buckets, salt) {
   };
 }
 
-/** The hex digits of its whole characters in so many bytes, and zeros. @param {string} text @param {number} length */
-function filled(text, length) {
-  const whole = new TextDecoder().decode(utf8.encode(text).slice(0, length), { stream: true });
-  return Array.from(utf8.encode(whole), (byte) => byte.toString(16).padStart(2, "0")).join("")
-    .padEnd(2 * length, "0");
+/** Its whole characters in so many bytes; half a pair is a byte. @param {string} text @param {number} length */
+function whole(text, length) {
+  const bytes = utf8.encode(text.replace(/\p{Cs}/gu, "?")).slice(0, length);
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
 }
+
+/** The hex digits of its bytes, and zeros. @param {string} text @param {number} length */
+const filled = (text, length) =>
+  Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, "0")).join("")
+    .padEnd(2 * length, "0");

@@ -18,7 +18,16 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.pages import dashboard, data, figures, operating, problems
+from deniable.server.pages import (
+    dashboard,
+    data,
+    figures,
+    operating,
+    planning,
+    problems,
+    public,
+    waiting,
+)
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -47,6 +56,8 @@ def create_app(
     clock: Clock | None = None,
     limits: Limits | None = None,
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
+    *,
+    public_pages: bool = False,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -69,8 +80,10 @@ def create_app(
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)
-    for part in (*api, dashboard, data, figures, operating, problems):
+    for part in (*api, dashboard, data, figures, operating, planning, problems, waiting):
         app.register_blueprint(part.blueprint)
+    if public_pages:
+        app.register_blueprint(public.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(HTTPException, _http_error)

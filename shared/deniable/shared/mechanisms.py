@@ -27,11 +27,16 @@ from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, parse_question
 from deniable.shared.survey.reader import Reader
 
+__all__ = ["Randomizer", "mechanism"]
+
 NAME = "asked"
 
 
 class Randomizer:
-    """What a question of a survey does, for one answer or for a list of reports."""
+    """What a question of a survey does, for one answer or for a list of reports.
+
+    Made by `mechanism`.
+    """
 
     def __init__(self, question: Bit | Choice | Number) -> None:
         self.question, self.mechanism = question, question.mechanism

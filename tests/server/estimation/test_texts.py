@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +21,12 @@ from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.beginnings import FINAL
 from deniable.shared.survey.questions import Text
 from deniable.simulations.population import text_tally
-from tests.plausible import assert_plausible
+from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 
 Cells = npt.NDArray[np.int64]
+module = importlib.import_module("deniable.server.estimation.texts.found")  # not its function
 PEOPLE = 100_000
 WORDS = {"oslo": 2_000, "rome": 1_800, "mün": 1_500, "東": 1_300, "a": 1_200}
 
@@ -88,6 +91,61 @@ def test_a_tally_of_nothing_finds_nothing() -> None:
     question = asking()
     nothing = np.zeros(question.mechanism.cells, np.int64)
     assert estimates(question, nothing, 0) == ()
+
+
+# Intervals
+
+
+CROWD, NEAR, OFTEN = 30_000_000, 816, 150
+
+
+def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Of 150 texts far above the floor, and 816 at .3 of it, of four seeds; where buckets are
+    taken to be apart, intervals are those of the noise alone."""
+    if apart:
+        monkeypatch.setattr(module, "reach", lambda *_: (0.0, 0.0))
+    module._found.cache_clear()
+    shown = missed = 0
+    for seed in range(4):
+        question, generator = asking(salt=f"{seed}"), np.random.default_rng((7, seed))
+        floor = question.mechanism.floor(CROWD) * CROWD
+        numbers = generator.choice(0x10000, NEAR + OFTEN, replace=False)
+        texts = [f"{n:04x}" for n in numbers]
+        people = {text: int(floor * (8 if n < OFTEN else 0.3)) for n, text in enumerate(texts)}
+        cells = text_tally(question, people, CROWD - sum(people.values()), generator)
+        rows = module.found(question, cells, CROWD, 0.95)
+        shown += len(rows)
+        missed += sum(not row.low <= people.get(row.label, 0) / CROWD <= row.high for row in rows)
+    module._found.cache_clear()
+    return shown, missed
+
+
+def test_intervals_have_room_for_texts_that_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 5 % miss."""
+    shown, missed = shown_and_missed(apart=False, monkeypatch=monkeypatch)
+    assert shown > 150
+    assert missed <= 0.05 * shown
+
+
+def test_without_that_room_the_same_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twin: of intervals for the noise alone nearly half miss."""
+    shown, missed = shown_and_missed(apart=True, monkeypatch=monkeypatch)
+    assert missed > 0.05 * shown
+    assert_implausible(missed, shown, 0.05)
+
+
+def test_without_collisions_that_room_is_taken_already() -> None:
+    """Where nobody shares a text, random buckets reach no farther than their noise."""
+    question, cells = asking(), tally(asking(), {}, 3)
+    counts = counts_of(question.mechanism, cells)
+    final = counts.shares[-FINAL:]
+    weights = counts.reports[-FINAL:] / counts.reports[-FINAL:].sum()
+    spread = float(np.sqrt((weights**2) @ (counts.errors[-FINAL:, 0] ** 2)))
+    for beyond in (0.025, 1e-3, 1e-6):
+        below, above = random_buckets.reach(final, weights, beyond)
+        normal = -NormalDist().inv_cdf(beyond) * spread
+        assert below == pytest.approx(normal, rel=0.06)
+        assert above == pytest.approx(normal, rel=0.06)
 
 
 # p-values

@@ -19,7 +19,10 @@ MOST_SAID = 5  # labels in a sentence
 
 
 class Answer:
-    """What one round says of one question."""
+    """What one round says of one question: rows by label, each with its intervals.
+
+    Made by `SurveyResults.estimate`; its `repr` is a sentence.
+    """
 
     def __init__(self, question: str, about: About, period: Round, rows: tuple[Row, ...]) -> None:
         self.question, self.about, self.round, self.rows = question, about, period, rows
@@ -69,7 +72,7 @@ class Answer:
 
 
 class SurveyResults:
-    """All that a survey says; `document` is the same as JSON has it."""
+    """All that a survey says; `document` is the same as JSON has it. Made by `open_results`."""
 
     def __init__(self, document: Results) -> None:
         self.document = document

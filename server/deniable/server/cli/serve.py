@@ -59,6 +59,12 @@ def arguments(parser: ArgumentParser) -> None:
         help="open the reports that are sealed to this key; may be repeated",
     )
     parser.add_argument(
+        "--public",
+        action="store_true",
+        help="a page about each survey for anyone, at /public/SURVEY: who asks, what an answer "
+        "gives away, how to stop; no results",
+    )
+    parser.add_argument(
         "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
     )
     parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
@@ -78,6 +84,7 @@ def run(chosen: Namespace) -> int:
         proxies=tuple(chosen.proxy),
         sealing=tuple(map(str, chosen.sealing_key)),
         base_path=chosen.base_path or "",
+        public=chosen.public,
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )

@@ -62,7 +62,7 @@ def shares(
         low=unbiased_share(low, design),
         high=unbiased_share(high, design),
         standard_error=_standard_error(raw, reports, design),
-        consistent=_possible(raw),
+        consistent=possible(raw),
     )
 
 
@@ -73,7 +73,7 @@ def _standard_error(raw: Array, reports: int, design: SupportDesign) -> Array:
     return result
 
 
-def _possible(raw: Array) -> Array:
+def possible(raw: Array) -> Array:
     if np.isnan(raw).any():
         return raw
     return nearest_shares(raw) if len(raw) > 1 else np.clip(raw, 0, 1)

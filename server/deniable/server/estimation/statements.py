@@ -126,25 +126,32 @@ def _scaled(places: tuple[float, float], low: float, span: float) -> Interval:
 def _of_shares(
     counts: Cells, reports: int, design: SupportDesign, confidence: float, looks: bool
 ) -> Statements:
-    found = share_estimates.shares(counts, reports, design, confidence)
+    """Of each different count once: a choice may have 65,536 options."""
+    some, where = np.unique(counts, return_inverse=True)
+    found = share_estimates.shares(some, reports, design, confidence)
     joint = at_once(len(counts), confidence)
-    like, every = (found.low, found.high), _like(counts, reports, design, joint, looks)
+    like, every = (found.low, found.high), _like(some, reports, design, joint, looks)
     if looks:
-        like = _like(counts, reports, design, confidence, looks)
+        like = _like(some, reports, design, confidence, looks)
     these = (repeated_looks.holders if looks else fixed_people.limits)(
-        counts, reports, design, confidence
+        some, reports, design, confidence
     )
     return Statements(
-        estimate=found.estimate,
-        standard_error=found.standard_error,
-        consistent=found.consistent,
-        like=like,
-        these=these,
-        every=every,
+        estimate=found.estimate[where],
+        standard_error=found.standard_error[where],
+        consistent=share_estimates.possible(found.estimate[where]),
+        like=_each(like, where),
+        these=_each(these, where),
+        every=_each(every, where),
         floor=_floor(reports, design, joint, looks) if len(counts) > 1 else None,
-        noise=fixed_people.noise(these, reports, design),
+        noise=fixed_people.noise(these, reports, design)[where],
         step=ONE / (2 * reports * (design.keep - design.lie)),
     )
+
+
+def _each(interval: Interval, where: npt.NDArray[np.intp]) -> Interval:
+    low, high = interval
+    return low[where], high[where]
 
 
 def _of_vector(

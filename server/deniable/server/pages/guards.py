@@ -13,8 +13,18 @@ from functools import wraps
 from hashlib import sha256
 from typing import Any, ParamSpec, cast
 
-from flask import Blueprint, Response, has_request_context, redirect, render_template, request
+from flask import (
+    Blueprint,
+    Response,
+    g,
+    has_request_context,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from flask.typing import ResponseReturnValue
+from markupsafe import Markup
 
 from deniable.server.http.auth import COOKIE, grants, signed_in_role
 from deniable.server.pages import sessions
@@ -23,6 +33,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+SCRIPTS = "; script-src 'self'; connect-src 'self'"  # on pages that have any
 FIELD = "form_token"
 NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
 NOT_FROM_HERE = "This did not come from a page of yours; open the page again and repeat it there"
@@ -46,14 +57,24 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
     @blueprint.app_context_processor
     def for_every_page() -> dict[str, Any]:  # Any: what templates read
         root = request.script_root if has_request_context() else ""
-        return {"form_token": form_token, "is_operator": is_operator, "root": root}
+        return {
+            "form_token": form_token, "is_operator": is_operator, "root": root, "script": script,
+        }  # fmt: skip
 
     return blueprint
 
 
 def restricted(response: Response) -> Response:
-    response.headers.setdefault("Content-Security-Policy", POLICY)
+    policy = POLICY + (SCRIPTS if g.get("scripts") else "")
+    response.headers.setdefault("Content-Security-Policy", policy)
     return response
+
+
+def script(name: str) -> Markup:
+    """What makes a page handier, from a file of ours; the page allows it, and is whole without."""
+    g.scripts = True
+    address = url_for("static", filename=name)
+    return Markup('<script src="{}" defer></script>').format(address)
 
 
 def go(path: str) -> Response:

@@ -12,6 +12,12 @@ from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
 
 Asked = Mapping[str, Any]  # a question as a survey file has it; Any: what TOML and JSON hold
+CHOSEN = ("mechanism", "grid", "integers")
+
+
+def undecided(asked: Asked) -> Asked:
+    """Without the mechanism, and what was chosen with it for an ε."""
+    return {key: value for key, value in asked.items() if key not in CHOSEN}
 
 
 def read(asked: Asked) -> Question:
@@ -39,7 +45,11 @@ def others(asked: Asked, chosen: Question, most_bytes: int | None = None) -> lis
     found = []
     for name in mechanisms(asked["kind"]):
         try:
-            other = read({**asked, "mechanism": name}) if name != chosen.mechanism.name else None
+            other = (
+                read({**undecided(asked), "mechanism": name})
+                if name != chosen.mechanism.name
+                else None
+            )
         except InvalidSurvey:
             continue
         if other and (most_bytes is None or other.mechanism.payload_size <= most_bytes):

@@ -15,9 +15,9 @@ import math
 from dataclasses import dataclass
 
 from deniable.server.planning import trusted
-from deniable.server.planning.choosing import Asked, choose
+from deniable.server.planning.choosing import Asked, choose, undecided
 from deniable.server.planning.shuffled import report_epsilon, usual_delta
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.survey.questions import Question
@@ -37,11 +37,17 @@ def half_width(question: Question, people: int) -> float:
     return Z95 * question.mechanism.predicted_error(people) * question.span
 
 
-def shuffled_half_width(asked: Asked, people: int, most_bytes: int | None = None) -> Shuffled:
-    """By the mechanism that such a question has at ε₀."""
-    delta = usual_delta(people)
-    alone = report_epsilon(Epsilon(asked["epsilon"]), min(people, MOST_SHUFFLED), delta)
-    question = choose({**asked, "epsilon": str(alone)}, most_bytes)
+def shuffled_half_width(
+    asked: Asked, people: int, most_bytes: int | None = None, *, coarse: bool = False
+) -> Shuffled:
+    """By the mechanism that such a question has at ε₀, whatever its own is. `coarse` takes ε₀ down
+    to a whole number where that is above ε: few tables have to be searched for."""
+    delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
+    alone = report_epsilon(epsilon, min(people, MOST_SHUFFLED), delta)
+    if coarse:
+        whole = alone.billionths // BILLION * BILLION
+        alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
+    question = choose({**undecided(asked), "epsilon": str(alone)}, most_bytes)
     return Shuffled(half_width(question, people), delta, alone)
 
 

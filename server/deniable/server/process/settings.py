@@ -13,5 +13,6 @@ class Settings:
     proxies: tuple[str, ...] = ()  # the addresses whose words about senders and hosts are believed
     sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
     base_path: str = ""  # where a proxy has the pages; it takes this off before it passes on
+    public: bool = False  # whether each survey has a page for the people who are asked
     log_json: bool = False
     trust_clock: bool = False  # today's date is right, also after a long pause

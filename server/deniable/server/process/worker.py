@@ -53,6 +53,7 @@ def load(
         writer,
         limits=limits,
         sealing=sealing,
+        public_pages=settings.public,
     )
     parts_of(app).forgery.start()
     return Front(app, parts_of(app), settings.proxies, settings.base_path)

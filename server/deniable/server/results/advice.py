@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date
 from typing import Any
 
@@ -13,14 +12,19 @@ from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
-from deniable.shared.survey.wording import asked_when, gives_away, repeated
+from deniable.shared.survey.wording import (
+    FINGERPRINT_BITS,
+    asked_when,
+    gives_away,
+    repeated,
+    report_bits,
+)
 
 RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)
 HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
-FINGERPRINT_BITS = math.log2(CROWDS[0])  # of so few people, hardly two have the same report
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
@@ -148,7 +152,7 @@ def _of_question(survey: Survey, question: Question) -> list[str]:
 
 def _of_repetition(survey: Survey) -> list[str]:
     found, last = list[str](), len(survey.span_of(survey.last_round))
-    if (bits := _report_bits(survey)) > FINGERPRINT_BITS:
+    if (bits := report_bits(survey)) > FINGERPRINT_BITS:
         found.append(
             f"a report has up to {bits:.0f} bits and is the same in {survey.repeat_rounds} rounds: "
             "that is a fingerprint, by which whoever sees reports of several rounds links those of "
@@ -160,12 +164,6 @@ def _of_repetition(survey: Survey) -> list[str]:
             "much as the others"
         )
     return found
-
-
-def _report_bits(survey: Survey) -> float:
-    """At most so many tell one report from another."""
-    symbols = [question.mechanism.symbols for question in survey.questions]
-    return math.log2(sum(symbols)) if survey.asks_one else sum(map(math.log2, symbols))
 
 
 def _less_leverage(question: Question) -> str:

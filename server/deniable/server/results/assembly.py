@@ -77,12 +77,18 @@ TEXTS = (
     ),
     (
         "Unlike others, its intervals and the probabilities of what is listed are for one look, "
-        "also while a round is open, and leave out that texts may collide."
+        "also while a round is open."
     ),
     (
         "The probability that any text is listed which nobody reported is at most "
         f"{FALSE_DISCOVERY:.0%} at one look at a round, if no report is forged; its `note` has "
         "its p-value."
+    ),
+)
+VECTORS = (
+    (
+        "How often a vector's intervals hold, at one look and at all looks, is measured and not "
+        "proved."
     ),
 )
 ONE_OF = (
@@ -208,7 +214,8 @@ def notes(survey: Survey) -> tuple[str, ...]:
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
     texts = TEXTS if any(map(_is_text, survey.questions)) else ()
-    return (*NOTES, *texts, *one, *kept, *(CROSSED if survey.cross else ()))
+    vectors = VECTORS if any(isinstance(q, Vector) for q in survey.questions) else ()
+    return (*NOTES, *texts, *vectors, *one, *kept, *(CROSSED if survey.cross else ()))
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from deniable.shared.survey.document import Survey
+
+FINGERPRINT_BITS = math.log2(1_000)  # beyond, hardly two of so few installs send the same
 
 
 def asked_when(survey: Survey) -> str:
@@ -33,8 +37,25 @@ def repeated(survey: Survey) -> tuple[str, ...]:
             "What is answered later among them is not reported, so nothing tells whether or when "
             "it changed; a change shows in the next report at the earliest, and there costs its ε."
         ),
-        (
-            "Reports of such rounds are equal: whoever sees them can tell which may come from one "
-            "install."
-        ),
+        _linked(survey),
+    )
+
+
+def report_bits(survey: Survey) -> float:
+    """At most so many tell one report from another."""
+    symbols = [question.mechanism.symbols for question in survey.questions]
+    return math.log2(sum(symbols)) if survey.asks_one else sum(map(math.log2, symbols))
+
+
+def _linked(survey: Survey) -> str:
+    if (bits := report_bits(survey)) > FINGERPRINT_BITS:
+        return (
+            f"Reports of such rounds are equal and have up to {bits:,.0f} bits: take it that "
+            "whoever sees them knows which come from one install. About its answers they tell no "
+            "more than is said above."
+        )
+    return (
+        f"Reports of such rounds are equal, and at most {2**bits:,.0f} different ones are "
+        "possible: whoever sees them can tell which may come from one install, as many others "
+        "send the same."
     )

@@ -17,6 +17,7 @@ from deniable.server.work.progress import progress
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.ending import ended_by_signals
+from deniable.simulations.demo.picture import draw
 from deniable.simulations.demo.play import encoded, play_devices, play_together, send
 from deniable.simulations.demo.publishing import Press, Published
 from deniable.simulations.demo.running import Running, running_server
@@ -45,6 +46,7 @@ class Wishes:
     seed: int
     port: int
     browse: bool  # open the dashboard in the browser
+    picture: Path | None  # of the story
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,15 @@ def run(wishes: Wishes) -> int:
             surveys = _publish(Press(server, data))
             crowd = make_crowd(wishes.people, wishes.seed)
             days = _play(surveys, crowd, wishes.seed, Path(folder) / "devices")
-            answer = {
+            answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,
                 "people": wishes.people,
                 "seconds": round(time.monotonic() - begun, 2),
                 "questions": _compare(_results(server, surveys.health), truths(crowd)),
                 "story": _told(_results(server, surveys.crashes), days),
             }
+            if wishes.picture is not None:
+                wishes.picture.write_text(draw(answer["story"]), "utf-8")
             if wishes.as_json:
                 print(json.dumps(answer), flush=True)
             else:

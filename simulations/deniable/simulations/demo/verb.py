@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
@@ -24,6 +25,9 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the dashboard in the browser")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the twelve days as an SVG into this file"
+    )
     parser.add_argument("--seed", type=int, default=2026, help="of the people; never of the noise")
     parser.add_argument("--port", type=int, default=0, help="of the server; default: a free one")
 
@@ -45,6 +49,7 @@ def _run(arguments: Namespace) -> int:
             seed=arguments.seed,
             port=arguments.port,
             browse=arguments.open,
+            picture=arguments.picture,
         )
     )
 

@@ -34,6 +34,7 @@ class Found:
 
     @cached_property
     def report(self) -> Report:
+        """Findings, figures and tables, computed from the rows."""
         return self.study.report(self.options, self.rows)
 
     @property

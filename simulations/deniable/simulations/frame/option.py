@@ -25,6 +25,8 @@ Reader = Callable[[str, Any], Any]  # Any: what its user gives; what JSON can ho
 
 @dataclass(frozen=True)
 class Option:
+    """One option of a study: `--name` on the command line, `name=` in Python."""
+
     name: str
     default: Any  # Any: what its reader reads, or None for an option that must be given
     read: Reader

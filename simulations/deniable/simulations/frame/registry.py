@@ -23,7 +23,7 @@ SUMMARIES = {
     "counts": "many counts of everybody: one drawn question against noise on each count",
     "select": "which of many is the most: votes, and conditions as in model selection",
     "median": "a median: local search against the exponential mechanism",
-    "regression": "the slope of a line: five trusted servers against four questions to devices",
+    "regression": "the slope of a line, and of a logistic regression: trusted servers, devices",
     "subsample": "a centre by subsample and aggregate, against a search on devices",
     "synthetic": "tables of two attributes, and people made from them: devices against BLR",
     "survey": "your own survey and population: intervals, people needed, attacks",

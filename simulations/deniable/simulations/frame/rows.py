@@ -1,6 +1,7 @@
 """Rows, tables and lines of a study whose rows are named by `model` and `estimator`.
 
 exact       the mean squared error by formula; null where there is none
+first_order a formula for many people, in studies where not every error has an exact one
 measured    the same of errors that were drawn, with its Monte-Carlo error `error`
 limit       what no estimator of the same model is below; null where that is not known
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating]
 Whole = NDArray[np.int64]
 DOTS = (0, (1, 1.5))  # of limits, in every study
+LIMITS = ("limit", "limit_drawn")  # of rows about both questions
 NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
 
 
@@ -98,6 +100,18 @@ def draw_limit(
     )
 
 
+def run_by_the_curator(rows: Sequence[Row], trusted: Sequence[Series]) -> list[Row]:
+    """The best local estimator, where a curator who runs it does better than with all of these."""
+    local = min(
+        (row for row in pick(rows, model="local") if row["exact"] is not None),
+        key=lambda row: number(row, "exact"),
+    )
+    if number(local, "exact") >= min(value(rows, each) for each in trusted):
+        return []
+    (like,) = of(rows, trusted[0])
+    return [{**local, "model": "central", **{key: like[key] for key in LIMITS}}]
+
+
 def worst_deviation(rows: Sequence[Row]) -> float:
     """The largest distance of a measured error from its formula, in Monte-Carlo errors."""
     return max(
@@ -107,9 +121,9 @@ def worst_deviation(rows: Sequence[Row]) -> float:
     )
 
 
-def ratios(rows: Sequence[Row], people: int) -> str:
+def ratios(rows: Sequence[Row], people: int, key: str = "exact") -> str:
     """From the least to the largest of measured errors by their formulas."""
-    found = [number(row, "measured") / number(row, "exact") for row in pick(rows, people=people)]
+    found = [number(row, "measured") / number(row, key) for row in pick(rows, people=people)]
     return f"{min(found):.2f} to {max(found):.2f}"
 
 

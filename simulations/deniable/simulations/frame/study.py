@@ -54,6 +54,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
+    """What a study says: the page, the figures and the JSON are made of it."""
+
     findings: Sequence[str]  # two sentences, computed from the rows
     figures: Sequence[Figure]
     tables: Sequence[Table]
@@ -63,6 +65,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Study:
+    """A question, and how it is answered. The module's docstring says what each part is given."""
+
     name: str
     question: str  # one sentence with a question mark: the page's title
     options: Sequence[Option]  # its own only: the frame adds where, how and the seed

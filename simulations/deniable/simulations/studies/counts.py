@@ -7,13 +7,14 @@ each, where errors are largest.
     local     one drawn question            m V / n + (m - 1) / (4 (n - 1))   m (V + 1/4) / n
     local     all of them, at ε / m each    V(ε / m) / n                      1 / (4 n) more
     central   geometric, sensitivity m      2 V(ε / m) / n^2                  1 / (4 n) more
+    central   a cube's (`central/cube.py`)  (m + 1) (m + 2) / (3 (ε n)^2)     1 / (4 n) more
     central   Gaussian, (ε, δ)              m / (μ n)^2                       1 / (4 n) more
     none                                    0                                 1 / (4 n)
 
 with V(ε) = e^ε / (e^ε - 1)^2. People are parted into m groups of one question each, by lot; the
 first formula is for groups of the same size. For small ε the price against geometric noise is about
-n ε^2 V / (2 m), which falls with m; √m instead of m is what a δ buys, and then the price does not
-depend on m.
+n ε^2 V / (2 m), which falls with m, and six times that against a cube's; √m instead of m is what a
+δ buys, and then the price does not depend on m.
 
 Limit, for many people and shares of one half: m / (4 M^2 n), M being the largest |E f x| / E f of
 an f with values in [1, e^ε], over the corners x of {-1, 1}^m: reports have information of trace at
@@ -22,11 +23,16 @@ variance 1, so a half-space of probability q <= 1/2 has E[<u, x>; there] <= √(
 
     M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond;   tanh(ε / 2) for one count
 
-so that one drawn question is as good as anything up to ε = ln 3 = 1.10.
+so that one drawn question is as good as anything up to ε = ln 3 = 1.10. A curator's limit about the
+population is the spread of a sample; about these people it is known for one count, which nobody
+releases with less than geometric noise, for many people [1]. Where people are few, a curator does
+better with the devices' mechanism: there is such a row, with the model `central`.
 
 The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `delta`, `counts`, `people`,
 `exact`, `measured` with its Monte-Carlo error `error` about these people; `exact_drawn`,
-`limit_drawn`; `limit` null: it is known for the population) and `findings`.
+`limit_drawn`; `limit` null but for a curator's one count) and `findings`.
+
+[1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
 
 from __future__ import annotations
@@ -42,6 +48,7 @@ from deniable.shared.privacy.epsilon import Epsilon, decimal_text
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.central.cube import CubeNoise
 from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
@@ -56,9 +63,10 @@ if TYPE_CHECKING:
 ONE_QUESTION = Series("local", "one-question", "devices, one drawn question", look(0))
 ALL = Series("local", "all-questions", "devices, all questions", look(5))
 GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
+CUBE = Series("central", "cube", "trusted, cube", look(4))
 GAUSSIAN = Series("central", "gaussian", "trusted, Gaussian", look(3))
 NONE = Series("none", "share", "no privacy", look(2))
-SERIES = (ONE_QUESTION, ALL, GEOMETRIC, GAUSSIAN, NONE)
+SERIES = (ONE_QUESTION, ALL, GEOMETRIC, CUBE, GAUSSIAN, NONE)
 Array = forms.Array
 
 
@@ -97,7 +105,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, n, m = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["counts"])
     delta, times = float(cell["delta"]), int(cell["repetitions"])
     design, part = RandomizedResponse(epsilon), RandomizedResponse(_part(epsilon, m))
-    noise = DiscreteLaplace(epsilon, m)
+    noise, cube = DiscreteLaplace(epsilon, m), CubeNoise(epsilon, m)
     deviation = math.sqrt(m) / gaussian_mu(float(epsilon), delta)
     yes, sampling = n // 2, 1 / (4 * n)
     true = yes / n * (1 - yes / n)
@@ -113,11 +121,13 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             _estimates(part, np.full(wide, yes), np.full(m, n), generator) - yes / n,
         ),
         GEOMETRIC: (noise.variance / n**2, discrete_laplace(noise, wide, generator) / n),
+        CUBE: (cube.variance / n**2, cube.drawn(times, generator) / n),
         GAUSSIAN: ((deviation / n) ** 2, generator.normal(0, deviation, wide) / n),
         NONE: (0.0, None),
     }
     drawn = {ONE_QUESTION: asked + float(np.mean(1 / groups)) / 4}
-    return [
+    pure = noise.variance / n**2 if m == 1 else None
+    rows: list[Row] = [
         {
             "model": series.model,
             "estimator": series.mechanism,
@@ -127,12 +137,13 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             "people": n,
             "exact": exact,
             **(forms.NOTHING if errors is None else forms.measured((errors**2).mean(axis=1))),
-            "limit": None,
+            "limit": pure if series in (GEOMETRIC, CUBE) else None,
             "exact_drawn": drawn.get(series, exact + sampling),
             "limit_drawn": limit(float(epsilon), m) / n if series.model == "local" else sampling,
         }
         for series, (exact, errors) in found.items()
     ]
+    return rows + forms.run_by_the_curator(rows, [GEOMETRIC, CUBE])
 
 
 def limit(epsilon: float, counts: int) -> float:
@@ -176,12 +187,13 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             Figure(
                 "price",
                 "The squared error of one drawn question by that of a trusted server, for each "
-                "person asked: it falls with m where noise is pure, and does not depend on m where "
-                f"δ {options['delta']:g} is given up.",
+                "person asked: it falls with m where noise is pure, and for many counts is six "
+                "times larger against a cube's than against geometric noise; it does not depend on "
+                f"m where δ {options['delta']:g} is given up.",
                 lambda: forms.price_figure(
                     comparison.pick(rows, people=people),
                     ONE_QUESTION,
-                    (GEOMETRIC, GAUSSIAN),
+                    (GEOMETRIC, CUBE, GAUSSIAN),
                     "counts",
                 ),
             ),
@@ -221,7 +233,7 @@ def _findings(
     ratio = forms.value(there, ALL) / forms.value(there, ONE_QUESTION)
     pure, gaussian = (
         comparison.figure(people / forms.price(there, ONE_QUESTION, each))
-        for each in (GEOMETRIC, GAUSSIAN)
+        for each in (CUBE, GAUSSIAN)
     )
     (row,) = forms.of(there, ONE_QUESTION)
     over = comparison.number(row, "exact_drawn") / comparison.number(row, "limit_drawn")
@@ -229,13 +241,13 @@ def _findings(
         (
             f"With {people:,} people at ε {epsilon}, devices that answer one of {m} questions give "
             f"each count to ± {said[ONE_QUESTION]} points, and to ± {said[ALL]} if they answer all "
-            f"at ε / {m}; a trusted server to ± {said[GEOMETRIC]}, or ± {said[GAUSSIAN]} with δ "
+            f"at ε / {m}; a trusted server to ± {said[CUBE]}, or ± {said[GAUSSIAN]} with δ "
             f"{options['delta']:g}."
         ),
         (
             f"With {most} questions all of them have {comparison.figure(ratio)} times the variance "
-            f"of one that is drawn, whose price is n / {pure} against pure noise, and n / "
-            f"{gaussian} against Gaussian noise; about the population its squared error is "
+            f"of one that is drawn, whose price is n / {pure} against a cube's pure noise, and "
+            f"n / {gaussian} against Gaussian noise; about the population its squared error is "
             f"{over:.2f} times the least of any local protocol."
         ),
     ]

@@ -7,13 +7,15 @@ as shares of the range, about the people who are asked; V depends on where in it
 is what the populations are for. About the population that they are drawn from the error has the
 spread of a sample too, σ^2 / n. Both models keep ε for one person who answers otherwise; the number
 of people is public. The limit is the least that the variance at the worst place can be in any local
-mechanism (`deniable.server.planning.least_variance`).
+mechanism (`server/planning/least_variance.py`); a curator's, for many people, that of a share [1].
 
 The JSON form: `options` and `cells` (`model`, `mechanism`, `population`, `epsilon`, `people`,
 `exact`, `measured`, `measured_error`, `repetitions`; `exact_drawn`, `measured_drawn`, `error_drawn`
 about the population; `worst`, the variance where all people stand at the worst place, and
 `limit_worst`, the least that it can be, null where that is not known; mean squared errors as shares
 of the range, squared).
+
+[1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from deniable.server.planning.least_variance import RANGE, least_of_a_number
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.simulations.central import BoundedMean
+from deniable.simulations.central import BoundedMean, DiscreteLaplace
 from deniable.simulations.frame import comparison, option, own
 from deniable.simulations.frame.comparison import DRAWN, THESE, Series, look, number
 from deniable.simulations.frame.figures import FAINT, new_figure
@@ -101,7 +103,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         row = _local(series, own.number_mechanism(mechanism, epsilon), crowd, times, generator)
         # A curator may run it, too: with few people and a large ε it errs less than Laplace noise.
         better = comparison.number(row, "exact") < trusted.variance(people)
-        rows = [row, *([{**row, "model": "central", "limit_worst": None}] if better else [])]
+        by_the_curator = {**row, "model": "central", "limit_worst": least_trusted(epsilon, people)}
+        rows = [row, *([by_the_curator] if better else [])]
     return [{"population": cell["population"], **row} for row in rows]
 
 
@@ -154,8 +157,14 @@ def _central(trusted: BoundedMean, crowd: Crowd, times: int, generator: np.rando
         **comparison.row(CENTRAL, str(trusted.epsilon), people, variance, errors),
         **comparison.drawn_columns(variance + crowd.sampling, errors + sampled),
         "worst": variance,
-        "limit_worst": None,
+        "limit_worst": least_trusted(trusted.epsilon, people),
     }
+
+
+def least_trusted(epsilon: Epsilon, people: int) -> float:
+    """No curator's worst variance is below that of a share, for many people: people at the ends are
+    a question of yes or no, of which nobody releases a count with less than geometric noise."""
+    return DiscreteLaplace(epsilon).variance / people**2
 
 
 def report(options: Options, rows: Sequence[Row]) -> Report:

@@ -15,7 +15,9 @@ the mean ϑ / d, and |E f x| / E f <= m for every f with values in [1, e^ε], so
 information of trace at most m^2 about the mean. For these people it is the least among unbiased
 randomizers [1]. For small ε 1 / m^2 -> 2 π d / ε^2, so the price tends to n π / (2 (d + 1)) against
 pure noise, and is the same in every dimension against Gaussian noise, about n π / (4 ln(1.25 / δ)).
-Where that is below 1 a trusted server does better with the devices' mechanism.
+Where that is below 1 a trusted server does better with the devices' mechanism: there is such a row,
+with the model `central`. Whoever sees everything still has the spread of a sample: 1 / n, for many
+people, is the limit of a trusted server about the population.
 
 Measured are reports of PrivUnit, one at a time, and the lengths of noise: simulations of their
 distributions. What devices of deniable send is k-closest, which is exact (`shared`).
@@ -104,7 +106,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         ),
         NONE: (0.0, None),
     }
-    return [
+    rows: list[Row] = [
         {
             "model": series.model,
             "estimator": series.mechanism,
@@ -116,10 +118,11 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             **(forms.NOTHING if squares is None else forms.measured(squares)),
             "limit": least - 1 / n if series.model == "local" else None,
             "exact_drawn": exact + 1 / n,
-            "limit_drawn": least if series.model == "local" else None,
+            "limit_drawn": least if series.model == "local" else 1 / n,
         }
         for series, (exact, squares) in found.items()
     ]
+    return rows + forms.run_by_the_curator(rows, [PURE])
 
 
 def report(options: Options, rows: Sequence[Row]) -> Report:

@@ -12,9 +12,11 @@ probabilities and g = (p - q) (1 - 1/K),
 
     f = (r - q - (p - q) / K) / g            unbiased over the hash
 
-The interval is Clopper-Pearson's for the final groups together. Where R of m texts are found, its
-confidence is 1 - (1 - 0.95) R / m: so of the intervals that are shown, after this selection, at
-most 5 % are expected to miss [1].
+The interval is Clopper-Pearson's for the final groups together, and reaches on either side at least
+as far as the same estimate at random buckets does from its expectation, once what was found is
+taken out: so it has room for texts that are not listed and share a bucket with one that is. Where R
+of m texts are found, its confidence is 1 - (1 - 0.95) R / m: so of the intervals that are shown,
+after this selection, at most 5 % are expected to miss [1].
 
 [1] Benjamini, Yekutieli 2005, "False discovery rate-adjusted multiple confidence intervals for
     selected parameters", Journal of the American Statistical Association 100(469).
@@ -30,14 +32,17 @@ import numpy.typing as npt
 
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.estimate import Estimate
-from deniable.server.estimation.texts.random_buckets import p_values
+from deniable.server.estimation.texts.random_buckets import p_values, reach
 from deniable.server.estimation.texts.search import Digits, candidates, final_buckets
 from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds import Text
 from deniable.shared.survey.kinds.beginnings import FINAL
 
-METHOD = "Clopper-Pearson through the randomization, wider for the choice of what stands out"
+METHOD = (
+    "Clopper-Pearson through the randomization, wider for what may share a bucket, and for the "
+    "choice of what stands out"
+)
 FALSE_DISCOVERY = 0.01
 TESTED, LOOKS = 1_000, 3
 SWEEPS = 3  # by then texts that share a bucket are told apart to far below the noise
@@ -61,6 +66,10 @@ class Counts:
         return (rates - self.empty) / self.gain
 
     @property
+    def weights(self) -> Array:
+        return np.asarray(self.reports / max(1, self.reports.sum()))
+
+    @property
     def errors(self) -> Array:
         """The standard deviation of such a share of a bucket that holds none."""
         spread = self.empty * (1 - self.empty) / np.maximum(self.reports, 1)
@@ -79,11 +88,12 @@ def _found(question: Text, counted: bytes, reports: int, confidence: float) -> t
     digits = _shown(candidates(scores[:-FINAL], question.beginnings, TESTED))
     final = Counts(counts.supports[-FINAL:], counts.reports[-FINAL:], counts.empty, counts.gain)
     buckets = final_buckets(question.beginnings, digits)
-    shares, p = _standing_out(final, buckets)
+    shares, p, left = _standing_out(final, buckets)
     chosen = np.flatnonzero(~np.isnan(shares))
     sure = 1 - (1 - confidence) * len(chosen) / max(1, len(digits))
+    shared = reach(left, final.weights, (1 - sure) / 2)
     estimates = [
-        _estimate(final, _text(digits[n]), shares[n], buckets[:, n], sure, reports, p[n])
+        _estimate(final, _text(digits[n]), shares[n], buckets[:, n], sure, shared, reports, p[n])
         for n in chosen
     ]
     return tuple(sorted(estimates, key=lambda each: -each.estimate))
@@ -97,11 +107,10 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
     return Counts(supports, cells[-groups:], empty, gain * (1 - 1 / design.options))
 
 
-def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
-    """Each candidate's share, not-a-number where it does not stand out; and its p-value, times all
-    that were made."""
-    rows, left = np.arange(FINAL)[:, None], final.shares
-    weights = final.reports / max(1, final.reports.sum())
+def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
+    """Each candidate's share, not-a-number where it does not stand out; its p-value, times all that
+    were made; and the buckets' shares without what was found."""
+    rows, left, weights = np.arange(FINAL)[:, None], final.shares, final.weights
     tested = buckets.shape[1]
     shares, p = np.full(tested, np.nan), np.ones(tested)
     for _ in range(LOOKS if tested else 0):
@@ -115,7 +124,7 @@ def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
                 more = weights @ left[rows[:, 0], buckets[:, n]]
                 shares[n] += more
                 left[rows[:, 0], buckets[:, n]] -= more
-    return shares, p
+    return shares, p, left
 
 
 def _estimate(
@@ -124,6 +133,7 @@ def _estimate(
     share: float,
     buckets: Cells,
     confidence: float,
+    shared: tuple[float, float],
     reports: int,
     p: float,
 ) -> Estimate:
@@ -131,11 +141,13 @@ def _estimate(
     (low,), (high,) = limits(np.array([count]), of, confidence)
     others = (count / of - final.empty) / final.gain - share  # of texts found in the same buckets
     rate = final.empty + final.gain * min(max(share, 0.0), 1.0)
+    noisier = max(1.0, rate * (1 - rate) / (final.empty * (1 - final.empty))) ** 0.5
+    below, above = (noisier * each for each in shared)
     return Estimate(
         label=text,
         estimate=float(share),
-        low=float((low - final.empty) / final.gain - others),
-        high=float((high - final.empty) / final.gain - others),
+        low=float(min((low - final.empty) / final.gain - others, share - above)),
+        high=float(max((high - final.empty) / final.gain - others, share + below)),
         standard_error=float(np.sqrt(rate * (1 - rate) / of) / final.gain),
         reports=reports,
         confidence=confidence,

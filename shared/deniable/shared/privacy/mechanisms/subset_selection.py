@@ -7,22 +7,37 @@ and the others are drawn uniformly. Another option is in the set with probabilit
 lie q = (p (d - 1) + (1 - p) d) / (k - 1).
 
 Privacy: there are C(k - 1, d - 1) sets with a given option and C(k - 1, d) without it; a set of the
-first kind is e^ε times as probable as one of the second. The miss, 1 - p, is rounded up. The others
-are chosen one after another: where `need` of the `rest` that are left must still be taken, the next
-is taken with probability need / rest, rounded up to a multiple of 2^-128. For k <= 8,192 these
-roundings change a set's probability by less than 2^-101 of itself: a factor (1 + 2^-128 k)^k. The
-ratio of two sets changes by less than 2^-100, which the miss makes up for.
+first kind is e^ε times as probable as one of the second. The miss, 1 - p, is rounded up.
+
+How a set is drawn: first any set D of d options, without a look at the answer; then one of its own
+options, or on a miss one of the k - d others, by a die of 2^128 faces; then D is turned around the
+ring of all options until that one lies on the answer a. Let w(D) be the probability of D. For each
+set S that has the answer, the turns b = 0 .. k - 1 reach it from S - b by the option a - b, hence
+
+    P[S | a] = p / d sum_b w(S - b),         and (1 - p) / (k - d) sum_b w(S - b) where S lacks a.
+
+The sum is the same for every answer: the ratio is p (k - d) / ((1 - p) d) whatever w is, and only
+the die's rounding is left, a factor below 1 + 2^-100, which the miss makes up for.
+
+That sets are uniform is a matter of bias alone. Each option has a key of 56 random bits, bit n of
+all keys in one whole number; D has the d least keys. Each plane halves what lies between the sets
+known to be too small and too large, so that all options are compared in one operation. Equal keys
+are told apart by the options' numbers, and a coin says whether the lowest or the highest goes
+first; so D is uniform unless three keys are equal, and by symmetry no set is off by more than
+sum_t>=3 2^t C(k, t) 2^(-56 (t - 1)) of its probability: less than 2^-72 for k <= 8,192.
+
 Fit: more than about √2 e^ε options. Its variance is the least that is possible to first order (Ye
 and Barg's bound); d near k / (e^ε + 1) is best, and with d = 1 it is k-ary randomized response.
 
 Source: Ye, Barg 2018, "Optimal schemes for discrete distribution estimation under locally
-differential privacy", IEEE Transactions on Information Theory 64(8). Choosing a set in one pass:
-Fan, Muller, Rezucha 1962, Journal of the American Statistical Association 57(298).
+differential privacy", IEEE Transactions on Information Theory 64(8).
 """
 
 from __future__ import annotations
 
-from struct import unpack
+from collections.abc import Sequence
+from math import comb
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.encoding import BitSet
@@ -35,11 +50,9 @@ from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_in
 if TYPE_CHECKING:
     from fractions import Fraction
 
-FINE_BITS = 128  # others are taken with probabilities in units of 2^-128
-FINE, FINE_BYTES = 1 << FINE_BITS, FINE_BITS // 8
-FAR = ONE  # more than any `need`
-FAR_FINE = FAR << FINE_BITS
-SLACK = 2**100  # k <= 8,192 roundings: at most one part in so many of a set's probability
+DIE_BITS = 128
+PLANES = 56  # bits of an option's key
+SLACK = 2**100  # a die of 2^128 faces for k <= 8,192 options: at most one part in so many
 PRECISION = 192
 
 
@@ -52,6 +65,14 @@ class SubsetSelection(ManyOptions):
         super().__init__(epsilon, options)
         self.chosen = d = best_subset(epsilon, options)
         self.encoding = BitSet(options, d)
+        self._all = (1 << options) - 1
+        bits = (options - 1).bit_length()
+        every = (1 << (1 << bits)) - 1
+        self._places = [  # options with bit n of their number clear, the highest n first
+            every // ((1 << (1 << n)) + 1) & self._all for n in reversed(range(bits))
+        ]
+        self._orders = self._places, [place ^ self._all for place in self._places]
+        self._drawn = Struct("<3QB" + PLANES * f"{-(-options // 8)}s")
         self.joint = MULTINOMIAL if d == 1 else DEPENDENT
         (self.miss,) = ceil_units(*epsilon.ratio, self._miss)
         self.keep = ONE - self.miss
@@ -67,33 +88,30 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """One pass over all the others, on whole numbers of the same length, whatever the answer
-        and the outcome: `need` is counted from FAR."""
-        others = self.options - 1
-        roll = draw(64 + 8 * FINE_BYTES * others)
-        keep = (roll & ONE - 1) < self.keep
-        need, chosen = FAR + self.chosen - keep, []
-        dice = unpack(f"<{2 * others}Q", (roll >> 64).to_bytes(FINE_BYTES * others, "little"))
-        for rest, low, high in zip(range(others, 0, -1), dice[::2], dice[1::2], strict=True):
-            taken = (high << 64 | low) * rest + FAR_FINE < need << FINE_BITS
-            need -= taken
-            chosen.append(taken)
-        whole = [*chosen[:answer], keep, *chosen[answer:]]
-        return int(bytes(whole[::-1]).translate(DIGITS), 2)
+        """The same operations on whole numbers, whatever the answer and the outcome."""
+        k, d, size = self.options, self.chosen, self._drawn.size
+        bytes_drawn = draw(8 * size).to_bytes(size, "little")
+        roll, low, high, coin, *planes = self._drawn.unpack(bytes_drawn)
+        some, missed = self._any_set(planes, coin), roll >= self.keep
+        number = (d, k - d)[missed] * (high << 64 | low) >> DIE_BITS
+        turn = (answer - option_of(some ^ self._all * missed, number, self._places)) % k
+        return (some << turn | some >> k - turn) & self._all
+
+    def _any_set(self, planes: list[bytes], coin: int) -> int:
+        """D: the options of the d least keys."""
+        return least(
+            self._all, self.chosen, [*map(int.from_bytes, planes), *self._orders[coin & 1]]
+        )[0]
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """The product over the pass that chooses it."""
+        """Of uniform sets: those that are drawn are off by less than 2^-72 of it, and by the same
+        for every answer on the same side."""
         from fractions import Fraction
 
-        has = symbol >> answer & 1
-        product, need = Fraction(self.keep if has else self.miss, ONE), self.chosen - has
-        others = [option for option in range(self.options) if option != answer]
-        for passed, option in enumerate(others):
-            take = Fraction(-(-need * FINE // (len(others) - passed)), FINE)
-            taken = symbol >> option & 1
-            product *= take if taken else 1 - take
-            need -= taken
-        return product
+        k, d = self.options, self.chosen
+        if symbol >> answer & 1:
+            return Fraction(self.keep, ONE * comb(k - 1, d - 1))
+        return Fraction(self.miss, ONE * comb(k - 1, d))
 
     def worst_ratio(self) -> tuple[int, int]:
         d, k = self.chosen, self.options
@@ -108,11 +126,25 @@ class SubsetSelection(ManyOptions):
             "miss": self.miss,
             "how": f"a set of {self.chosen} of {self.options} options: with probability miss "
             "none of them is the answer, else one is; the others are drawn uniformly, to one part "
-            "in 2^101 of each set's probability",
+            "in 2^72 of each set's probability, which is the same for every answer",
         }
 
 
-DIGITS = bytes.maketrans(b"\0\1", b"01")
+def least(of: int, count: int, planes: Sequence[int]) -> list[int]:
+    """Of a set, the options with the `count` least keys, and these with the next one. Each plane
+    has the options whose key has its next bit clear; no two keys are alike; there are more
+    options than `count`."""
+    bounds = [0, of]
+    for plane in planes:
+        middle = bounds[0] | bounds[1] & plane
+        bounds[middle.bit_count() > count] = middle
+    return bounds
+
+
+def option_of(of: int, number: int, places: Sequence[int]) -> int:
+    """The option with this number in a set, counted from 0."""
+    without, included = least(of, number, places)
+    return (without ^ included).bit_length() - 1
 
 
 def best_subset(epsilon: Epsilon, options: int) -> int:

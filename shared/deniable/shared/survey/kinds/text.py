@@ -61,12 +61,14 @@ class Text(BaseQuestion):
         )
 
     def place(self, answer: object) -> Options | None:
-        """The buckets of the text's whole characters in its first bytes. What cannot be shown on a
-        line, and what is blank, is no text."""
+        """The buckets of the text's whole characters in its first bytes. Where one of these cannot
+        be shown on a line, or all are blank, it is no text."""
         text = ("", answer)[issubclass(type(answer), str)]
-        spaced, filled = ((text[: self.length] + fill)[: self.length] for fill in self._fills)  # type: ignore[index]  # a text
-        fits = spaced.isprintable() & ~spaced.isspace()
+        spaces, zeros = self._fills
+        filled = (text[: self.length] + zeros)[: self.length]  # type: ignore[index]  # a text
         cut = filled.encode("utf-8", "replace")[: self.length].decode("utf-8", "ignore")
+        shown = (text[: len(cut)] + spaces)[: self.length]  # type: ignore[index]  # a text
+        fits = shown.isprintable() & ~shown.isspace()
         buckets = self.beginnings.of(cut.encode().ljust(self.length, b"\0"))
         return (None, buckets)[fits]
 

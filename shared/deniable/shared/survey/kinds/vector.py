@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from operator import mul
 from typing import Any, Self
 
@@ -19,7 +21,7 @@ from deniable.shared.survey.reader import Reader
 
 MOST = 2.0**1000  # a coordinate that is larger counts as this
 WHOLE = 1.5 * 2**52  # added to a float, and taken away again, it leaves the nearest whole number
-NO_VECTORS = frozenset({str, bytes, bytearray, dict, set, frozenset})
+NO_VECTORS = str, bytes, bytearray
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Vector(BaseQuestion):
 
     def place(self, answer: object) -> Placed | None:
         """Its direction, and its length in units of 2^-64; what is longer than 1 counts as 1.
-        Lists, tuples and arrays of so many numbers; where one of them is not-a-number it is none.
+        Sequences and arrays of so many numbers; where one of them is not-a-number it is none.
         """
         dimension = self.mechanism.dimension
         listed = _listed(answer, dimension + 1)
@@ -99,9 +101,17 @@ class Vector(BaseQuestion):
 
 def _listed(answer: Any, most: int) -> list[Any]:  # Any: told by its type
     """Up to so many of its members."""
-    kind = type(answer)
-    some: Any = ([], answer)[(kind not in NO_VECTORS) & hasattr(kind, "__getitem__")][:most]
-    return list(getattr(type(some), "tolist", list)(some))
+    some: Any = ((), answer)[is_listed(type(answer))]  # type: ignore[arg-type]  # it is hashable
+    members = getattr(type(some), "tolist", iter)(some)  # of an array without dimension a number
+    return list(islice(((), members)[hasattr(type(members), "__iter__")], most))
+
+
+@lru_cache(maxsize=64)
+def is_listed(kind: type) -> bool:
+    """Sequences and arrays. Kept by type, as in `is_number`."""
+    return not issubclass(kind, NO_VECTORS) and (
+        issubclass(kind, Sequence) or hasattr(kind, "tolist")
+    )
 
 
 def _float(number: Any) -> float:  # Any: it is one

@@ -28,9 +28,9 @@ Kalinin, Steinberger 2025, AISTATS.
 
 The JSON form: `options`, `rows` (`question` quantile or location, `share` α, `model` local, central
 or none, `mechanism`, `epsilon`, `people`, `exact` the limit of this series, null where none is
-known, `measured`, `measured_error`, `repetitions`, `limit` of all local protocols, null for others;
-squared shares of the range), `findings`, and `cells`: the rows of the first quantile, without those
-of less turns.
+known, `measured`, `measured_error`, `repetitions`, `limit` of all local protocols, or of all
+others, which is that of no privacy; squared shares of the range), `findings`, and `cells`: the rows
+of the first quantile, without those of less turns.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
                 estimates - target.truth,
             ),
             **({"exact": None} if series in (TWO_GROUPS, ONCE) else {}),
-            "limit": target.limit(LOCAL, epsilon, people) if series.model == "local" else None,
+            "limit": target.limit(LOCAL if series.model == "local" else NONE, epsilon, people),
         }
         for series, estimates in found.items()
     ]

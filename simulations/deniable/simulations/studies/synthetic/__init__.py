@@ -19,7 +19,9 @@ the best one. Nobody can go through all those sets.
 
 Limit, local, for many people of whom all x are as frequent: characters are uncorrelated there, and
 |E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in [1, e^ε], so that
-errors weighted by w_S are at least 4 V (Σ √w_S)^2 / n together.
+errors weighted by w_S are at least 4 V (Σ √w_S)^2 / n together. A curator's is the spread of a
+sample; where people are few, a curator does better with the devices' mechanism, which is then in
+the rows with the model `central`.
 
 The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `attributes`, `people`, `exact`
 about these people, `measured` with its Monte-Carlo error `error`; `exact_drawn`, `measured_drawn`,
@@ -117,6 +119,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     drawn = {series: value + sampling for series, value in exact.items()}
     drawn[LOCAL] = _error(people, _variances(response, truth, asked, None))
     least = limit(epsilon, people) / n
+    sampled = dict.fromkeys((CELLS, CENTRAL, NONE), sampling)
     rows: list[Row] = []
     for series in (LOCAL, LOCAL_PEOPLE, CELLS, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
         off = errors.get(series)
@@ -136,11 +139,11 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
                 "exact_drawn": drawn.get(series),
                 "measured_drawn": about["measured"],
                 "error_drawn": about["error"],
-                "limit_drawn": least if series is LOCAL else None,
+                "limit_drawn": least if series is LOCAL else sampled.get(series),
                 "largest": guaranteed if off is None else _largest(off),
             }
         )
-    return rows
+    return rows + forms.run_by_the_curator(rows, [CELLS, CENTRAL])
 
 
 def _groups(n: int, number: int) -> forms.Whole:

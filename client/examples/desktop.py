@@ -1,0 +1,51 @@
+"""A desktop script: it runs a program, and tells a crowd's statistics whether that ended well.
+
+    python client/examples/desktop.py --survey app-health.json -- make test
+
+Asks for consent once, in the survey's own words, and answers for every run, good or bad: to answer
+only after a crash would tell that there was one. It ends as the program ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from deniable.client import Client, Description, Policy, state_folder
+
+ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--survey", type=Path, required=True, help="as it ships with the app")
+    parser.add_argument("--server", default="http://127.0.0.1:8000")
+    parser.add_argument("program", nargs="+", help="what to run")
+    wanted = parser.parse_args()
+    shipped = wanted.survey.read_bytes()
+    policy = Policy(keys=[json.loads(shipped)["key"]], questions=ASKED)
+    state = state_folder("deniable-desktop-example")
+    begun = time.monotonic()
+    code = subprocess.call(wanted.program)
+    minutes = (time.monotonic() - begun) / 60
+    with Client(wanted.server, policy=policy, state=state) as client:
+        ask_once(client, shipped)
+        outcome = client.answer("app-health", crashed=code != 0, minutes=minutes, browser=None)
+    print(f"{outcome.status}: {outcome.detail}", file=sys.stderr)
+    return code
+
+
+def ask_once(client: Client, shipped: bytes) -> None:
+    told = client.describe("app-health", shipped=shipped)
+    if client.consented is None and isinstance(told, Description) and sys.stdin.isatty():
+        print(told.text, file=sys.stderr)
+        print("Send such reports? yes/no ", end="", file=sys.stderr, flush=True)
+        client.consent(sys.stdin.readline().strip() == "yes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

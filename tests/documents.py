@@ -1,0 +1,69 @@
+"""The documents: what they show, by file and section."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # the first is history, the other is the source's
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between fences, or is indented, to be typed or read."""
+
+    document: str
+    section: str
+    language: str  # "" where none is named; "indented"
+    text: str
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.document, self.section, self.language
+
+
+def documents() -> list[str]:
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "*.md"]
+    listed = subprocess.check_output(command, text=True).splitlines()
+    return [path for path in listed if not path.endswith(GENERATED)]
+
+
+def text_of(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
+def blocks(document: str) -> Iterator[Block]:
+    section, language, lines = "", "", list[str]()
+    inside = False
+    for line in text_of(document).splitlines():
+        if inside and line.strip() == "```":
+            yield Block(document, section, language, "\n".join(lines) + "\n")
+            inside = False
+        elif inside:
+            lines.append(line)
+        elif fence := re.match(r" *```(\w*)$", line):
+            inside, language, lines = True, fence[1], []
+        elif heading := re.match(r"#+ (.+)", line):
+            section = heading[1]
+        elif line.startswith("    deniable "):
+            yield Block(document, section, "indented", line.strip() + "\n")
+
+
+def section_of(document: str, section: str) -> str:
+    """Its text, without the heading."""
+    return text_of(document).split(f"## {section}\n")[1].split("\n## ")[0]
+
+
+def commands(text: str) -> list[str]:
+    """Each `deniable ...` of a block, in one line, without what a pipe or a comment adds."""
+    joined = text.replace("\\\n", " ")
+    before = r"(?:^|&& |DENIABLE_TOKEN=\S+ |^docker exec \S+ |^ExecStart=\S+/)"
+    found = re.findall(before + r"deniable ([^#|&\n]+?)(?= > |[#|&\n]|$)", joined, re.MULTILINE)
+    listed = re.findall(r'^CMD (\["deniable.*)', text, re.MULTILINE)
+    found += [" ".join(json.loads(each)[1:]) for each in listed]
+    return [each.strip() for each in found]

@@ -1,0 +1,242 @@
+"""The documents hold: what is shown runs, here or in the test that is named; what is printed is
+what a command prints now; what is linked is there."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from deniable.shared.cli.command import find_verbs, main, make_parser
+from tests.documents import ROOT, blocks, commands, documents, section_of, text_of
+
+ALL = [block for document in documents() for block in blocks(document)]
+HERE = "tests/end_to_end/test_documents.py"
+RECIPES = "tests/client/test_recipes.py"
+SHOWN = "tests/server/test_shown_commands.py"
+# Which test runs the blocks of a section.
+RUN = {
+    ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
+    ("client/README.md", "Ten lines"): RECIPES,
+    ("client/README.md", "A federated mean"): "tests/end_to_end/test_federated_mean.py",
+    ("client/README.md", "From a shell"): "tests/end_to_end/test_shown_clients.py",
+    ("client/README.md", "Networks"): "tests/end_to_end/test_shown_clients.py",
+    ("client/README.md", "Examples"): "tests/end_to_end/test_examples.py",
+    ("client/README.md", "In your own tests"): "tests/client/test_testing.py",
+    ("client/RECIPES.md", "FastAPI"): RECIPES,
+    ("client/RECIPES.md", "Django"): RECIPES,
+    ("client/RECIPES.md", "Celery"): RECIPES,
+    ("client/RECIPES.md", "Serverless functions"): RECIPES,
+    ("client/RECIPES.md", "Phones"): "tests/end_to_end/test_shown_clients.py",
+    ("client/javascript/README.md", "The JavaScript client: for Node and browsers"): (
+        "tests/end_to_end/test_shown_clients.py"
+    ),
+    ("server/README.md", "Begin"): SHOWN,
+    ("server/README.md", "Ask an open question"): SHOWN,
+    ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
+    ("server/README.md", "HTTP"): SHOWN,
+    ("server/DEPLOYING.md", "A relay"): SHOWN,
+    ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
+    ("server/DEPLOYING.md", "Backups"): SHOWN,
+    ("server/DEPLOYING.md", "Archives"): SHOWN,
+    ("server/DEPLOYING.md", "Deleting a survey"): SHOWN,
+    ("server/DEPLOYING.md", "The register"): SHOWN,
+    ("server/DEPLOYING.md", "When a disk has damaged something"): SHOWN,
+    ("server/DEPLOYING.md", "Tokens and keys"): SHOWN,
+    ("simulations/README.md", "In Python"): "tests/simulations/test_in_python.py",
+}
+# What no test runs, and why; commands in it are held to their options all the same.
+NOT_RUN = {
+    ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
+    ("README.md", "How an answer travels"): "a drawing",
+    ("client/README.md", "The client: ask your users, keep nobody's answer"): "pip installs",
+    ("server/DEPLOYING.md", "A service"): "systemd; its command is held to its options",
+    ("server/DEPLOYING.md", "Docker"): "no Docker here; its commands are held to their options",
+    ("server/DEPLOYING.md", "Several nodes, on PostgreSQL"): "a database server's own tools",
+    ("server/DEPLOYING.md", "What the database tells of when reports came"): "its settings",
+    ("server/DEPLOYING.md", "Its backups"): "tests/server/test_postgres.py runs the same tools",
+    ("server/DEPLOYING.md", "A proxy"): "nginx",
+    ("server/README.md", "How it fits together"): "a drawing",
+    ("shared/PROTOCOL.md", "4. Envelopes"): "a form; tests/vectors has whole ones",
+    (
+        "tests/conformance/README.md",
+        "The conformance kit: hold a client in any language to the protocol",
+    ): "tests/conformance/test_conformance.py runs both clients",
+}
+
+
+def test_every_block_is_run_or_is_named_as_not_run() -> None:
+    shown = {block.place[:2] for block in ALL if block.language != "indented"}
+    assert shown == RUN.keys() | NOT_RUN.keys()
+    assert not RUN.keys() & NOT_RUN.keys()
+
+
+@pytest.mark.parametrize("place", RUN, ids=" ".join)
+def test_the_test_that_is_named_reads_the_section(place: tuple[str, str]) -> None:
+    text = (ROOT / RUN[place]).read_text("utf-8")
+    name = place[0].rpartition("/")[2]
+    assert name in text
+    if name != "README.md" or "javascript" not in place[0]:
+        assert place[1].partition(":")[0] in text or "snippets_run" in text
+
+
+# Commands
+
+
+@cache
+def parser() -> argparse.ArgumentParser:
+    return make_parser(find_verbs())
+
+
+def parsed(line: str) -> argparse.Namespace:
+    """As the command itself reads it; a mistake is an AssertionError."""
+    words = shlex.split(line.replace("$(date +%F)", "today"))
+    try:
+        chosen, more = parser().parse_known_args(words)
+    except SystemExit:
+        raise AssertionError(f"the command does not take: {line}") from None
+    assert not more, f"the command does not know {more} of: {line}"
+    return chosen
+
+
+TYPED = [(block, line) for block in ALL for line in commands(block.text)]
+
+
+def test_every_command_line_is_one_that_the_command_takes() -> None:
+    assert len(TYPED) > 50
+    for _, line in TYPED:
+        parsed(line)
+
+
+@pytest.mark.parametrize("line", ["serve --data d --porth 1", "survey lost", "plan --kind bot"])
+def test_the_test_above_can_fail(line: str) -> None:
+    with pytest.raises(AssertionError, match=r"the command does not (take|know)"):
+        parsed(line)
+
+
+def known_options(words: list[str]) -> set[str]:
+    """Of the verb, and of the action where one is named."""
+    here, options = parser(), set[str]()
+    for word in words:
+        choices = next((a.choices for a in here._actions if isinstance(a.choices, dict)), {})
+        if word not in choices:
+            break
+        here = choices[word]
+    for each in [here, *_below(here)]:
+        options |= {option for action in each._actions for option in action.option_strings}
+    return options
+
+
+def _below(here: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in here._actions:
+        if isinstance(action.choices, dict):
+            yield from action.choices.values()
+
+
+@pytest.mark.parametrize("document", documents())
+def test_every_command_within_a_sentence_exists_with_its_options(document: str) -> None:
+    text = text_of(document).replace("\\|", "|")
+    for inline in re.findall(r"`deniable ([a-z][^`]*)`", text):
+        words = [word for word in re.split(r"[\s\[\]|]+", inline) if word]
+        if words[0] == "simulate" and words[1:] and not words[1].isupper():
+            parsed(" ".join(words))  # each study reads its own options
+            continue
+        assert words[0] == "help" or words[0] in find_verbs(), inline
+        asked = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert asked <= known_options(words) | known_options(words[:1]), inline
+
+
+# Links
+
+
+def slug(heading: str) -> str:
+    """As GitHub and its like name the place of a heading."""
+    bare = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
+    return bare.replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", documents())
+def test_every_link_leads_somewhere(document: str) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", text_of(document)):
+        place, _, anchor = link.partition("#")
+        assert not place.startswith("http"), "a document stands by itself"
+        target = (ROOT / document).parent / place if place else ROOT / document
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.MULTILINE)
+            assert anchor in map(slug, headings), link
+
+
+# Numbers
+
+
+def printed(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    assert main(shlex.split(line)) == 0
+    return capsys.readouterr().out
+
+
+def plain(text: str) -> str:
+    """Without line breaks, and what quotes or indents them."""
+    return " ".join(re.sub(r"^[>\s]+", "", text, flags=re.MULTILINE).split())
+
+
+def test_the_odds_are_those_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = section_of("shared/README.md", "Choosing ε")
+    table = printed(capsys, "odds").splitlines()
+    assert "\n".join(f"    {line}" for line in table) in shown
+
+
+def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = section_of("shared/README.md", "Choosing ε")
+    rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \|$", shown, re.MULTILINE)
+    assert len(rows) == 5
+    for epsilon, people, direct in rows:
+        said = printed(capsys, f"plan --kind bit --epsilon {epsilon} --error 0.01")
+        assert f"it takes {people} people" in said
+        assert f"about {direct} direct ones" in said
+    (forty,) = re.findall(
+        r"Forty people at ε 1 tell a share to (± [\d.]+) \(`deniable (.+)`\)", shown
+    )
+    assert f"40 people tell it to {forty[0]}," in printed(capsys, forty[1])
+
+
+def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    (shown,) = re.findall(r"\*\*What it costs\*\*: (.+?)\n\n", text_of("README.md"), re.DOTALL)
+    people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
+    (line,) = re.findall(r"`deniable ([^`]+)`", shown)
+    said = printed(capsys, line)
+    assert f"it takes {people} people" in said
+    assert f"about {direct} direct ones" in said
+    assert "by more than a factor\nof 2.8" in shown
+    assert " 2.8 " in printed(capsys, "odds 1")
+
+
+QUOTING = [
+    (section, line)
+    for section, line in ((block.section, commands(block.text)[0]) for block in ALL
+    if block.place[::2] == ("simulations/README.md", "indented"))
+    if re.search(r"^> ", section_of("simulations/README.md", section), re.MULTILINE)
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("section", "line"), QUOTING)
+def test_a_study_prints_what_its_section_quotes(section: str, line: str, tmp_path: Path) -> None:
+    """Every sentence that is quoted below the command, to the digit."""
+    if "FILE" in line:
+        assert main(["survey", "new", str(tmp_path / "FILE")]) == 0
+        line = line.replace("--answers answers.csv --within 0.02", "")
+    command = [sys.executable, "-m", "deniable.shared.cli.command", *shlex.split(line)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    quoted = re.findall(r"(?:^> .*\n)+", section_of("simulations/README.md", section), re.MULTILINE)
+    for quote in quoted:
+        for sentence in re.split(r"(?<=[.:;]) (?=[A-Z])", plain(quote)):
+            assert sentence in plain(done.stdout), sentence

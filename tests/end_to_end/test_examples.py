@@ -1,0 +1,234 @@
+"""Every example, run as its first lines say: its own process, against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import requests
+
+from deniable.simulations.demo.running import COMMAND, Running, running_server
+from tests.client.scripted import QuietServer
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT
+from tests.eventually import PATIENCE, eventually
+
+EXAMPLES = ROOT / "client/examples"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server, and the survey as it ships with the examples."""
+
+    shipped: Path
+    server: Running
+
+    @property
+    def reports(self) -> int:
+        """Counted when they are on disk."""
+        where = f"{self.server.url}/v1/surveys/app-health/results"
+        header = {"Authorization": f"Bearer {self.server.token}"}
+        rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
+        return sum(each["reports"] for each in rounds)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """As client/README.md's section "Examples" says."""
+    folder = tmp_path_factory.mktemp("examples")
+    section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
+    lines = re.findall(r"^deniable .*", section, re.MULTILINE)
+    assert [line.split()[1] for line in lines] == ["survey", "survey", "survey", "serve"]
+    for line in lines[:3]:
+        words = line.partition("  #")[0].replace("deniable ", " ".join(COMMAND) + " ", 1)
+        subprocess.run(words, shell=True, cwd=folder, check=True, capture_output=True)
+    with running_server(folder / "data") as server:
+        yield Place(folder / "app-health.json", server)
+
+
+@contextmanager
+def app(place: Place, state: Path, *command: str) -> Iterator[str]:
+    """Started with a free port, and ended by Ctrl-C, which sends what still waits."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    settings = {
+        "DENIABLE_SURVEY": str(place.shipped),
+        "DENIABLE_SERVER": place.server.url,
+        "XDG_STATE_HOME": str(state),
+    }
+    words = [sys.executable, "-m", *(port if word == "5000" else word for word in command)]
+    process = subprocess.Popen(
+        words, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        eventually(lambda: process.poll() is not None or answers(url), "it serves")
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=PATIENCE)
+    assert "Traceback" not in said, said
+
+
+def answers(url: str) -> bool:
+    with suppress(requests.ConnectionError):
+        requests.get(url, timeout=PATIENCE)
+        return True
+    return False
+
+
+def command_of(example: str) -> list[str]:
+    """The line in its docstring, without the variable and the program's own name."""
+    text = (EXAMPLES / example).read_text("utf-8")
+    (line,) = re.findall(r"^    DENIABLE_SURVEY=app-health.json (.*)", text, re.MULTILINE)
+    return str(line).split()
+
+
+def test_the_flask_app(place: Place, tmp_path: Path) -> None:
+    """Ann is asked once, in the survey's words; Bob refuses. One report comes of both."""
+    before = place.reports
+    with app(place, tmp_path, *command_of("flask_app.py")) as url:
+        for name, agreed in (("ann", "yes"), ("bob", "no")):
+            with requests.Session() as browser:
+                browser.post(f"{url}/login", {"user": name}, timeout=PATIENCE)
+                asked = browser.get(url, timeout=PATIENCE).text
+                assert "changes the odds" in asked
+                assert "name=agreed value=yes" in asked
+                told = browser.post(f"{url}/consent", {"agreed": agreed}, timeout=PATIENCE).text
+                assert "name=agreed" not in told
+                browser.post(f"{url}/leave", timeout=PATIENCE)
+        with requests.Session() as browser:
+            again = browser.post(f"{url}/login", {"user": "ann"}, timeout=PATIENCE).text
+            assert "crashed: says" in again
+    assert place.reports == before + 1
+
+
+def test_the_fastapi_app(place: Place, tmp_path: Path) -> None:
+    before, ann = place.reports, {"X-User": "ann"}
+    with app(place, tmp_path, *command_of("fastapi_app.py")) as url:
+
+        def ask(method: str, path: str, body: object = None) -> Any:
+            reply = requests.request(method, url + path, json=body, headers=ann, timeout=PATIENCE)
+            assert reply.status_code == 200, reply.text
+            return reply.json()
+
+        assert ask("POST", "/health", {})["status"] == "no-consent"
+        asked = ask("GET", "/consent")
+        assert asked["ask"]
+        assert "changes the odds" in asked["text"]
+        assert ask("PUT", "/consent", True) == {"kept": True}
+        assert not ask("GET", "/consent")["ask"]
+        odd = {"crashed": [1], "browser": {"not": "one"}}
+        assert ask("POST", "/health", odd) == {"status": "queued"}
+        assert ask("POST", "/health", odd) == {"status": "already-answered"}
+    assert place.reports == before + 1
+
+
+def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
+    """On a terminal it asks, and answers for a run that fails; it ends as the program did."""
+    before = place.reports
+    script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
+    words = [
+        *script,
+        "--server",
+        place.server.url,
+        "--",
+        sys.executable,
+        "-c",
+        "raise SystemExit(7)",
+    ]
+    settings = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    silent = subprocess.run(
+        words, env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert (silent.returncode, silent.stderr.split(":")[0]) == (7, "no-consent")
+    terminal, other = os.openpty()
+    os.write(terminal, b"yes\n")
+    asked = subprocess.run(words, env=settings, stdin=other, capture_output=True, text=True)
+    os.close(terminal)
+    os.close(other)
+    assert asked.returncode == 7
+    assert "changes the odds" in asked.stderr
+    assert "queued" in asked.stderr
+    assert place.reports == before + 1
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on PATH; one of {', '.join(NAMES)}")
+def test_the_page_in_a_browser(place: Place, tmp_path: Path) -> None:
+    """Chromium clicks "Send it" by a line that is added to the page; the report arrives."""
+    before, site = place.reports, tmp_path / "site"
+    shutil.copytree(ROOT / "client/javascript/src", site / "deniable")
+    shutil.copy(place.shipped, site)
+    page = (EXAMPLES / "page.html").read_text("utf-8")
+    click = "document.querySelector('[value=yes]').click();\n</script>"
+    (site / "page.html").write_text(page.replace("</script>", click), "utf-8")
+    with served(site) as url:
+        browser = subprocess.Popen(
+            [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}",
+             f"{url}/page.html?server={place.server.url}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            eventually(lambda: place.reports == before + 1, "a report")
+        finally:
+            os.killpg(browser.pid, signal.SIGKILL)
+            browser.wait()
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(site))
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing on the screen."""
+
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# Grafana
+
+
+def test_grafana_asks_for_what_a_server_exports(place: Place) -> None:
+    """Each name in an expression, after a report has come, is a sample of /metrics."""
+    exported = names(requests.get(f"{place.server.url}/metrics", timeout=PATIENCE).text)
+    asked = {name for each in expressions() for name in re.findall(r"deniable_\w+", each)}
+    assert len(asked) >= 5
+    assert asked <= exported
+    assert not {"deniable_reports"} <= exported, "the twin: a name without its suffix is none"
+
+
+def expressions() -> list[str]:
+    board: Mapping[str, Any] = json.loads(
+        (ROOT / "server/examples/grafana.json").read_text("utf-8")
+    )
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def names(metrics: str) -> set[str]:
+    """Samples, and families that are declared: of a counter of nothing there is no sample yet."""
+    declared = re.findall(r"^# TYPE (\w+) (?:gauge|counter)$", metrics, re.MULTILINE)
+    return {*declared, *re.findall(r"^(\w+)[{ ]", metrics, re.MULTILINE)}

@@ -1,0 +1,110 @@
+"""What the client's documents show beside Python's ten lines: the command, networks, JavaScript."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import certifi
+import pytest
+import requests
+
+from deniable.client import Client, Policy
+from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+from tests.documents import ROOT, Block, blocks, commands
+from tests.eventually import PATIENCE
+from tests.node import NODE
+
+SERVER = "https://stats.example.org"
+
+
+@dataclass(frozen=True)
+class Place:
+    server: Running
+    key: str
+
+    @property
+    def reports(self) -> int:
+        where = f"{self.server.url}/v1/surveys/app-health/results"
+        header = {"Authorization": f"Bearer {self.server.token}"}
+        rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
+        return sum(each["reports"] for each in rounds)
+
+    def ours(self, text: str) -> str:
+        """With this server's address and key."""
+        text = re.sub(r"<public key[^>]*>", self.key, text)
+        return text.replace(SERVER, self.server.url)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("shown")
+    survey, data = folder / "survey.toml", str(folder / "data")
+    subprocess.run([*COMMAND, "survey", "new", str(survey)], check=True, capture_output=True)
+    key = deniable("survey", "publish", str(survey), "--data", data)["key"]
+    with running_server(folder / "data") as server:
+        yield Place(server, key)
+
+
+def shown(document: str, section: str) -> Block:
+    (block,) = [each for each in blocks(document) if each.section.startswith(section)]
+    return block
+
+
+def test_from_a_shell(place: Place, tmp_path: Path) -> None:
+    before, block = place.reports, shown("client/README.md", "From a shell")
+    (line,) = commands(place.ours(block.text))
+    words = [*COMMAND, *line.replace('"', "").split(), "--yes"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.startswith("queued")
+    assert place.reports == before + 1
+
+
+def test_networks(tmp_path: Path) -> None:
+    """A client is made: with authorities of one's own, a proxy, and a timeout."""
+    block = shown("client/README.md", "Networks").text
+    block = block.replace("/etc/example/ca.pem", certifi.where()).replace("~", str(tmp_path))
+    names: dict[str, Any] = {"Client": Client, "policy": Policy(keys=["ab" * 32])}
+    exec(block, names)  # our own words
+    assert "password" not in repr(names["client"])
+
+
+def test_the_javascript_readme(place: Place, tmp_path: Path) -> None:
+    """In Node, as its comment says; what waits is sent when the app ends."""
+    before = place.reports
+    block = shown("client/javascript/README.md", "The JavaScript client").text
+    comment = '// in Node: fileStorage(folder) from "deniable/file-storage"'
+    assert comment in block
+    code = (
+        place.ours(block)
+        .replace("browserStorage()", 'fileStorage("state")')
+        .replace("browserStorage", "fileStorage")
+        .replace("browser-storage", "file-storage")
+    )
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules/deniable").symlink_to(ROOT / "client/javascript")
+    said = node(code + "console.log(outcome.status);\n", tmp_path)
+    assert (said, place.reports) == ("queued\n", before + 1)
+
+
+def test_phones_asks_for_what_the_client_needs(tmp_path: Path) -> None:
+    """Node has Ed25519; where generating is refused the line says so, and does not throw."""
+    block = shown("client/RECIPES.md", "Phones").text
+    assert node(f"{block}console.log(works);\n", tmp_path) == "true\n"
+    refusing = "crypto.subtle.generateKey = () => Promise.reject(new Error('not supported'));\n"
+    assert node(f"{refusing}{block}console.log(works);\n", tmp_path) == "false\n"
+
+
+def node(code: str, folder: Path) -> str:
+    (folder / "app.mjs").write_text(code, "utf-8")
+    done = subprocess.run([NODE, "app.mjs"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout

@@ -1,0 +1,177 @@
+"""The reference of the public names: read from the source, written beside each part.
+
+    python -m tests.reference    writes client/REFERENCE.md and the like anew
+
+A name is public if its package lists it in `__all__`. Signatures and docstrings are taken from the
+source as it stands there, so that every Python writes the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {
+    "client": "deniable.client",
+    "server": "deniable.server.analysis",
+    "shared": "deniable.shared.mechanisms",
+    "simulations": "deniable.simulations",
+}
+LINE = 90
+MADE_ELSEWHERE = "Made by `"  # in a docstring: nobody calls the class itself
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A public class or function, and where it stands in the source."""
+
+    name: str
+    node: Documented
+    source: str
+
+    @property
+    def methods(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        body = self.node.body if isinstance(self.node, ast.ClassDef) else []
+        return [
+            each for each in body if isinstance(each, FUNCTIONS) and not each.name.startswith("_")
+        ]
+
+    @property
+    def fields(self) -> list[ast.AnnAssign]:
+        body = self.node.body if isinstance(self.node, ast.ClassDef) else []
+        return [each for each in body if isinstance(each, ast.AnnAssign)]
+
+    @property
+    def bases(self) -> list[str]:
+        return [ast.unparse(each) for each in getattr(self.node, "bases", [])]
+
+
+def public(package: str) -> list[Name]:
+    module = import_module(package)
+    return [_found(name, getattr(module, name)) for name in sorted(module.__all__)]
+
+
+def _found(name: str, thing: object) -> Name:
+    assert inspect.isclass(thing) or inspect.isfunction(thing)
+    source = textwrap.dedent(inspect.getsource(thing))
+    (node,) = ast.parse(source).body
+    assert isinstance(node, (ast.ClassDef, *FUNCTIONS))
+    return Name(name, node, source)
+
+
+def undocumented(package: str) -> Iterator[str]:
+    """Public names, and public methods of theirs, that say nothing of themselves."""
+    for each in public(package):
+        if not ast.get_docstring(each.node):
+            yield each.name
+        yield from (f"{each.name}.{m.name}" for m in each.methods if not ast.get_docstring(m))
+
+
+# Markdown
+
+
+def document(package: str) -> str:
+    """All public names of a package, in the order of their names."""
+    names = public(package)
+    parts = [part for each in names for part in _of(each, {n.name for n in names})]
+    links = " · ".join(f"[{each.name}](#{each.name.lower()})" for each in names)
+    head = f"# `{package}`: its public names\n"
+    source = "Written by `python -m tests.reference` from the source.\n"
+    return "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
+
+
+def _of(each: Name, known: set[str]) -> Iterator[str]:
+    said = ast.get_docstring(each.node) or ""
+    yield f"## {each.name}\n"
+    if (call := _call(each)) and MADE_ELSEWHERE not in said:
+        yield f"    {call}\n"
+    if shared := [base for base in each.bases if base in known]:
+        yield f"Is also a `{shared[0]}`.\n"
+    yield prose(said)
+    yield from (_field(field, each.source) for field in each.fields)
+    if each.fields:
+        yield ""
+    for method in each.methods:
+        yield f"### `{_head(method)}`\n"
+        yield prose(ast.get_docstring(method) or "")
+
+
+def _call(each: Name) -> str | None:
+    """By its `__init__`. Of what has fields these say it, and of errors nobody asks."""
+    if isinstance(each.node, FUNCTIONS):
+        return _head(each.node)
+    if any(base.endswith("Error") for base in each.bases):
+        return None
+    for inside in each.node.body:
+        if isinstance(inside, ast.FunctionDef) and inside.name == "__init__":
+            return f"{each.name}({_arguments(inside)})"
+    return None
+
+
+def _head(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    if any("property" in ast.unparse(each) for each in node.decorator_list):
+        return f"{node.name} -> {ast.unparse(node.returns)}" if node.returns else node.name
+    awaited = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{awaited}{node.name}({_arguments(node)}){returns}"
+
+
+def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """As the formatter writes them: many of them on a line each."""
+    given = node.args
+    ahead = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(ahead) - len(given.defaults)) + list(given.defaults)
+    words = [_argument(*each) for each in zip(ahead, defaults, strict=True)]
+    if given.posonlyargs:
+        words.insert(len(given.posonlyargs), "/")
+    if given.kwonlyargs:
+        words.append("*")
+    words += map(_argument, given.kwonlyargs, given.kw_defaults)
+    if given.kwarg:
+        words.append(f"**{ast.unparse(given.kwarg)}")
+    words = words[2 if words[1:2] == ["/"] else 1 :] if words[:1] == ["self"] else words
+    if sum(map(len, words)) < LINE:
+        return ", ".join(words)
+    return "".join(f"\n        {word}," for word in words) + "\n    "
+
+
+def _argument(given: ast.arg, default: ast.expr | None) -> str:
+    between = " = " if given.annotation else "="
+    return ast.unparse(given) + ("" if default is None else between + ast.unparse(default))
+
+
+def _field(node: ast.AnnAssign, source: str) -> str:
+    """With the comment on its line."""
+    line = source.splitlines()[node.lineno - 1]
+    comment = line.partition("  # ")[2] if node.lineno == node.end_lineno else ""
+    comment = re.sub(r"(^|; )Any: .*", "", comment)  # why it is one is no reader's question
+    if isinstance(node.value, ast.Call):
+        node = ast.AnnAssign(node.target, node.annotation, None, node.simple)
+    return f"- `{ast.unparse(node)}`" + (f": {comment}" if comment else "")
+
+
+def prose(docstring: str) -> str:
+    """Paragraphs as they are; columns and sessions as blocks."""
+    return (
+        "".join(f"{_block(each)}\n\n" for each in re.split(r"\n\s*\n", docstring)).rstrip() + "\n"
+    )
+
+
+def _block(paragraph: str) -> str:
+    if re.search(r"\S {3,}\S|^    |^>>>", paragraph, re.MULTILINE):
+        return textwrap.indent(textwrap.dedent(paragraph), "    ")
+    return paragraph
+
+
+if __name__ == "__main__":
+    for part, package in PACKAGES.items():
+        (ROOT / part / "REFERENCE.md").write_text(document(package), "utf-8")

@@ -1,0 +1,151 @@
+"""The planner's page: a plain form, the command's figures, a sentence for each mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.pages.plan_form import SLIDERS, read_form
+from deniable.server.planning.figures import plan
+from tests.server.test_dashboard import check_page
+from tests.server.world import World, world
+
+CHOICE = "kind=choice&options=1024&epsilon=3"
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("data") / "data") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pages(here: World) -> FlaskClient:
+    client: FlaskClient = here.client
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
+    return client
+
+
+def found(pages: FlaskClient, query: str) -> dict[str, Any]:
+    answer = pages.get(f"/plan.json?{query}")
+    assert answer.status_code == 200, answer.text
+    assert isinstance(answer.json, dict)
+    return answer.json
+
+
+def lines(text: str) -> dict[str, list[float]]:
+    """Of each model: how high its line begins and ends."""
+    drawn: dict[str, list[float]] = {}
+    for model, start, end in re.findall(
+        r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
+    ):
+        drawn.setdefault(model, []).extend([float(start), float(end)])
+    return {model: [each[0], each[-1]] for model, each in drawn.items()}
+
+
+def test_it_is_for_those_who_are_signed_in(here: World) -> None:
+    assert here.client.get("/plan").status_code == 401
+    assert here.client.get("/plan.json").status_code == 401
+    assert here.client.get("/plan.json", headers=here.bearer("app")).status_code == 403
+
+
+@pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
+def test_every_kind_is_drawn_and_said(pages: FlaskClient, kind: str) -> None:
+    """Down is less: a trusted server's line ends lowest, that of devices highest."""
+    answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
+    assert answer.status_code == 200
+    check_page(answer)
+    drawn = lines(answer.text)
+    assert drawn["local"][1] < drawn["shuffled"][1] < drawn["trusted"][1]
+    for start, end in drawn.values():
+        assert start < end
+    assert f'<th scope="row">{plan_of(kind)["mechanism"]}</th>' in answer.text
+
+
+def plan_of(kind: str) -> dict[str, Any]:
+    form = read_form({"kind": kind, "people": "1000000"})
+    return plan(form.asked, form.people, form.error)
+
+
+def test_it_says_what_the_command_says(pages: FlaskClient) -> None:
+    asked = {"name": "it", "kind": "number", "low": 0, "high": 120, "epsilon": "2"}
+    query = "kind=number&low=0&high=120&epsilon=2&people=50000"
+    assert found(pages, query) == json.loads(json.dumps(plan(asked, 50_000, None)))
+    text = pages.get(f"/plan?{query}").text
+    assert "50,000 people tell it to ± 0.49" in text
+    assert "50,000 deniable answers carry the information of about 13,865 direct ones" in text
+
+
+def test_sliders_count_until_a_field_is_filled_in(pages: FlaskClient) -> None:
+    slid = "epsilon_slider=0.7&people_slider=4.3"
+    assert (found(pages, slid)["epsilon"], found(pages, slid)["people"]) == ("0.7", 20_000)
+    typed = found(pages, f"{slid}&epsilon=0.123&people=31,415")
+    assert (typed["epsilon"], typed["people"]) == ("0.123", 31_415)
+
+
+def test_an_error_asks_for_people(pages: FlaskClient) -> None:
+    by_slider = found(pages, "kind=number&low=0&high=10&by=error&error_slider=-2")
+    assert by_slider["half_width_95"] <= 0.1
+    assert found(pages, "kind=number&low=0&high=10&error=0.1") == by_slider
+    fewer = by_slider["people"] - 1
+    assert found(pages, f"kind=number&low=0&high=10&people={fewer}")["half_width_95"] > 0.1
+
+
+def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
+    assert found(pages, CHOICE)["payload_bytes"] == 128
+    assert found(pages, f"{CHOICE}&bytes=2")["payload_bytes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "says"),
+    [
+        ("kind=nope", "kind", "A kind is one of"),
+        ("epsilon=x", "epsilon", "ε is written as decimal text"),
+        ("epsilon=21", "epsilon", "at most 20"),
+        ("people=-3", "people", "Write a whole number"),
+        ("people=0", "people", "1 to 1,000,000,000,000 people"),
+        ("error=0", "error", "a number above 0"),
+        ("error=1e999", "error", "Write a number"),
+        ("kind=choice&options=1", "options", "2 to 65,536"),
+        ("kind=choice&options=99999999999", "options", "2 to 65,536"),
+        ("kind=number&low=3&high=3", "high", "must be above low"),
+        ("kind=text&length=99", "length", "4 to 32"),
+        ("kind=vector&dimension=1", "dimension", "2 to 1024"),
+        (f"{CHOICE}&bytes=1", "bytes", "takes 128 bytes a report"),
+        ("mechanism=unary", "mechanism", "is one of"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_at_its_field(
+    pages: FlaskClient, query: str, field: str, says: str
+) -> None:
+    answer = pages.get(f"/plan?{query}")
+    assert answer.status_code == 400
+    check_page(answer)
+    at_field = re.search(rf'id="{field}-problem">(.*?)</p>', answer.text)
+    assert at_field
+    assert says.lower() in at_field[1].lower()
+    assert field in ("kind", "mechanism") or f'aria-describedby="{field}-problem"' in answer.text
+    assert lines(answer.text)  # there is always something to look at
+    assert pages.get(f"/plan.json?{query}").status_code == 400
+
+
+def test_what_is_typed_is_never_markup(pages: FlaskClient) -> None:
+    text = pages.get('/plan?epsilon="><script>alert(1)</script>&people=<b>&x="onload=').text
+    assert "<script>alert" not in text
+    assert "<b>" not in text
+    assert 'x="onload' not in text
+
+
+@pytest.mark.parametrize("name", SLIDERS)
+def test_a_slider_stands_where_its_value_is(name: str) -> None:
+    slider, steps = SLIDERS[name], 20
+    for step in range(steps + 1):
+        wanted = slider.low + round(step / steps * (slider.high - slider.low), 1)
+        value = slider.value(min(wanted, slider.high))
+        assert float(slider.position(value)) == pytest.approx(min(wanted, slider.high), abs=0.051)

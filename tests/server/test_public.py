@@ -1,0 +1,110 @@
+"""The page for the people who are asked: there only if the operator wants it, the same for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.store import PublishedSurvey
+from tests.server.results_data import NOW, fill
+from tests.server.surveys import until_spring
+from tests.server.test_dashboard import Page
+from tests.server.test_shown_commands import page as read_page
+from tests.server.world import World, serving, world
+
+SECRETS = ("estimate", "interval", "±", "csv", "form_token", "Sign out", "Operating")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "data", NOW, public_pages=True) as made:
+        yield made
+
+
+@pytest.fixture
+def asked(here: World) -> PublishedSurvey:
+    """With results."""
+    return fill(here)
+
+
+def test_it_says_who_asks_what_is_given_away_and_how_to_stop(
+    here: World, asked: PublishedSurvey
+) -> None:
+    for address in (asked.name, asked.id, asked.id[:8]):
+        answer = here.client.get(f"/public/{address}")
+        assert answer.status_code == 200
+        for said in (asked.survey.title, asked.survey.purpose, asked.survey.owner, asked.key):
+            assert said in answer.text
+        for question in asked.survey.questions:
+            assert question.asked in answer.text
+        assert "by a factor of at most" in answer.text
+        assert "Take your consent back" in answer.text
+        assert f"Entry 1, published: head <code>{here.store.register()[0].head}" in answer.text
+
+
+def test_it_is_the_same_for_everyone_and_any_cache_may_keep_it(
+    here: World, asked: PublishedSurvey
+) -> None:
+    stranger = here.client.get(f"/public/{asked.id}")
+    operator = here.client
+    operator.set_cookie(COOKIE, here.session(here.token("operator")))
+    known = operator.get(f"/public/{asked.id}", headers=here.bearer("operator"))
+    assert stranger.data == known.data
+    for answer in (stranger, here.client.get(f"/public/{asked.id}.json")):
+        assert answer.headers["Cache-Control"] == "public, max-age=60"
+        assert "Set-Cookie" not in answer.headers
+        assert "Vary" not in answer.headers
+    policy = stranger.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self'")
+    assert "script" not in policy
+    assert not {"script", "form"} & set(Page(stranger.text).tags)
+
+
+def test_it_holds_no_results(here: World, asked: PublishedSurvey) -> None:
+    for address in (f"/public/{asked.id}", f"/public/{asked.id}.json"):
+        text = here.client.get(address).text
+        assert [word for word in SECRETS if word in text] == []
+        assert "20,000" not in text
+
+
+def test_as_json_it_has_the_same(here: World, asked: PublishedSurvey) -> None:
+    said = here.client.get(f"/public/{asked.name}.json").json
+    assert (said["survey"], said["owner"]) == (asked.id, asked.survey.owner)
+    assert [q["name"] for q in said["questions"]] == [q.name for q in asked.survey.questions]
+    assert [entry["event"] for entry in said["register"]] == ["published"]
+    here.catalogue.close(asked)
+    closed = here.client.get(f"/public/{asked.id}.json").json
+    assert closed["state"] == "closed"
+    assert [entry["event"] for entry in closed["register"]] == ["published", "closed"]
+
+
+def test_what_an_author_writes_is_never_markup(here: World) -> None:
+    asked = here.publish(until_spring(purpose="<script>alert(1)</script>", owner='"><b>x'))
+    text = here.client.get(f"/public/{asked.id}").text
+    assert "<script" not in text
+    assert "<b>" not in text
+
+
+@pytest.mark.parametrize("address", ["none", "..", "%00", "a" * 500])
+def test_what_is_not_there_is_not_there(here: World, asked: PublishedSurvey, address: str) -> None:
+    assert here.client.get(f"/public/{address}").status_code == 404
+    assert here.client.get(f"/public/{address}.json").status_code == 404
+
+
+def test_without_the_operator_s_wish_there_is_none(tmp_path: Path) -> None:
+    """And over HTTP with it."""
+    with world(tmp_path / "data", NOW) as here:
+        asked = fill(here)
+        signed: Any = here.client
+        signed.set_cookie(COOKIE, here.session(here.token("operator")))
+        assert here.client.get(f"/public/{asked.id}").status_code == 404
+        assert here.client.get(f"/public/{asked.id}.json").status_code == 404
+        assert "/public/" not in signed.get(f"/surveys/{asked.id}").text
+    with serving(tmp_path / "data", more=["--public"]) as server:
+        said = json.loads(read_page(f"{server.url}/public/{asked.id}.json"))
+        assert said["title"] == asked.survey.title

@@ -1,0 +1,192 @@
+"""The page that waits for reports: it turns by itself, shows how to send one, and tries one out."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from deniable.server.store import PublishedSurvey, create_store
+from deniable.shared.survey.sealing_key import mark_of
+from tests.server.surveys import EACH_KIND, envelope, published, survey, until_spring
+from tests.server.test_dashboard import check_page
+from tests.server.test_kills import this_month
+from tests.server.test_operating import form_token, signed_in
+from tests.server.test_sealed import KEY, PUBLIC
+from tests.server.test_shown_commands import shell, snippets
+from tests.server.test_shown_commands import signed_in as read_page
+from tests.server.world import World, serving, world
+from tests.survey_texts import choice, vector
+
+
+@pytest.fixture
+def asked(here: World) -> PublishedSurvey:
+    return here.publish(until_spring())
+
+
+@pytest.fixture
+def operator(here: World) -> FlaskClient:
+    return signed_in(here, "operator")
+
+
+def tried(client: FlaskClient, asked: PublishedSurvey) -> str:
+    secret = {"form_token": form_token(client)}
+    answer = client.post(f"/surveys/{asked.id}/try", data=secret)
+    assert answer.status_code == 200
+    check_page(answer)
+    return answer.text
+
+
+def everything(here: World) -> list[str]:
+    """All that is on disk, and all that is counted in memory."""
+    here.clock.pass_(seconds=2)  # metrics are a second old at most
+    lines = here.client.get("/metrics", headers=here.bearer("operator")).text.splitlines()
+    kept = [line for line in lines if "report" in line or "commit" in line]
+    for file in sorted(Path(here.store.option.partition(" ")[2]).glob("**/*.sqlite3")):
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
+            kept += db.iterdump()
+    return [line for line in kept if "token" not in line]
+
+
+def test_a_page_without_a_report_turns_with_a_script_or_without(
+    here: World, operator: FlaskClient, asked: PublishedSurvey
+) -> None:
+    page = operator.get(f"/surveys/{asked.id}")
+    check_page(page)
+    assert '<noscript><meta http-equiv="refresh"' in page.text
+    (address,) = re.findall(r'data-turn="(.*?)"', page.text)
+    assert 'data-reports="0"' in page.text
+    said = operator.get(address).json
+    assert said == {"survey": asked.id, "state": "open", "reports": 0}
+    here.send(envelope(asked, 1))
+    told = operator.get(address).json
+    assert told is not None
+    assert told["reports"] == 1
+    assert "http-equiv" in operator.get(f"/surveys/{asked.id}").text  # still below the minimum
+
+
+def test_what_turns_a_page_is_for_those_who_may_see_it(here: World, asked: PublishedSurvey) -> None:
+    address = f"/surveys/{asked.id}/waiting.json"
+    assert here.client.get(address).status_code == 401
+    assert here.client.get(address, headers=here.bearer("app")).status_code == 403
+    assert here.client.get(address, headers=here.bearer("analyst")).status_code == 200
+
+
+def test_a_closed_survey_waits_for_nothing(
+    here: World, operator: FlaskClient, asked: PublishedSurvey
+) -> None:
+    here.catalogue.close(asked)
+    text = operator.get(f"/surveys/{asked.id}").text
+    assert "http-equiv" not in text
+    assert "/try" not in text
+    assert 'id="waiting"' not in text
+
+
+@pytest.mark.parametrize("opens", [date(2026, 12, 1), date(2027, 3, 1)])
+def test_it_plans_with_the_survey_s_own_questions(
+    here: World, operator: FlaskClient, opens: date
+) -> None:
+    """Before it opens, and while nothing has come."""
+    asked = here.publish(until_spring(opens=opens))
+    for question in asked.survey.questions:
+        query = f"?question={question.name}&people=50000"
+        page = operator.get(f"/surveys/{asked.id}{query}")
+        check_page(page)
+        assert f'<option value="{question.name}" selected' in page.text
+        assert "50,000 people tell it to" in page.text
+        assert f"{question.mechanism.name}</th>" in page.text
+    assert "50,000" not in operator.get(f"/surveys/{asked.id}?people=-1&question=<b>").text
+
+
+# The trial
+
+
+@pytest.mark.parametrize(
+    "questions", [EACH_KIND, choice([str(n) for n in range(300)]), vector(5)], ids=len
+)
+def test_a_trial_says_that_a_report_would_be_counted_and_leaves_nothing(
+    here: World, operator: FlaskClient, questions: str
+) -> None:
+    asked = here.publish(until_spring(questions))
+    before = everything(here)
+    text = tried(operator, asked)
+    assert "It would be counted" in text
+    assert "neither counted nor stored" in text
+    assert everything(here) == before
+    assert here.tallies(asked) == {}
+    assert here.store.counters(asked.sequence) == {}
+    here.send(envelope(asked, 1))
+    assert everything(here) != before  # the look that saw nothing sees a report
+
+
+def test_the_id_of_a_trial_is_no_duplicate(
+    here: World, operator: FlaskClient, asked: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = envelope(asked, 1)
+    real = secrets.token_bytes
+    monkeypatch.setattr(secrets, "token_bytes", lambda n: sent.id if n == 16 else real(n))
+    assert "It would be counted" in tried(operator, asked)
+    assert here.send(sent).json["accepted"] == 1
+
+
+def test_a_sealed_survey_is_tried_through_its_seal(tmp_path: Path) -> None:
+    with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
+        asked = here.publish(survey(sealed_to=PUBLIC))
+        assert "sealed, and was read" in tried(signed_in(here, "operator"), asked)
+        assert here.tallies(asked) == {}
+    with world(tmp_path / "data") as here:
+        here.catalogue.refresh()
+        assert "the key to open this is not here" in tried(signed_in(here, "operator"), asked)
+
+
+@pytest.mark.parametrize(
+    ("opens", "says"), [(date(2027, 3, 1), "is not one that has begun"), (None, "is closed")]
+)
+def test_a_trial_says_why_a_report_would_be_refused(
+    here: World, operator: FlaskClient, opens: date | None, says: str
+) -> None:
+    asked = here.publish(until_spring(opens=opens) if opens else until_spring())
+    if opens is None:
+        here.catalogue.close(asked)
+    before = everything(here)
+    assert says in tried(operator, asked)
+    assert everything(here) == before
+
+
+def test_a_trial_says_that_the_disk_has_failed(
+    here: World, operator: FlaskClient, asked: PublishedSurvey
+) -> None:
+    here.writer.stop()
+    assert "It would be refused: the writer has stopped" in tried(operator, asked)
+
+
+# Snippets
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows curl")
+def test_the_shell_s_snippet_is_a_report_that_counts_and_turns_the_page(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with create_store(data) as store:
+        asked = published(store, this_month())
+    with serving(data) as server:
+        path = f"/surveys/{asked.id}"
+        shown = snippets(read_page(server.url, path, server.token))
+        (line,) = (each for each in shown if each.startswith("curl "))
+        for once in ({"accepted": 1, "duplicates": 0}, {"accepted": 0, "duplicates": 1}):
+            assert once.items() <= json.loads(shell(line, tmp_path)).items()
+        turned = json.loads(read_page(server.url, f"{path}/waiting.json", server.token))
+        assert turned["reports"] == 1
+
+
+def test_sealed_and_long_reports_are_not_shown_for_a_shell(tmp_path: Path) -> None:
+    with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
+        asked = here.publish(survey(sealed_to=PUBLIC))
+        assert "curl -s" not in signed_in(here, "operator").get(f"/surveys/{asked.id}").text

@@ -1,0 +1,98 @@
+"""Every draw of a small set: what is equal for all answers, and what is nearly uniform."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+import pytest
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import SubsetSelection, subset_selection
+from deniable.shared.privacy.mechanisms.subset_selection import DIE_BITS, PLANES, SLACK
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.thresholds import ONE
+
+
+def small(options: int, chosen: int) -> SubsetSelection:
+    design = SubsetSelection(Epsilon("1"), options)
+    design.chosen = chosen
+    return design
+
+
+def keys(options: int, planes: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The coin and the planes of a set, all that there are."""
+    return product(range(2), product(range(1 << options), repeat=planes))
+
+
+def given(drawn: int) -> Draw:
+    return lambda bits: drawn
+
+
+def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int) -> Counter[int]:
+    """How many draws give each set, of so many sides of the die."""
+    counts: Counter[int] = Counter()
+    for coin, plane in keys(design.options, planes):
+        rest = int.from_bytes(bytes([coin, *plane]), "little") << 192
+        for number in range(size):
+            die = -(-(number << DIE_BITS) // size)
+            counts[design.randomize(answer, given(rest | die << 64 | roll))] += 1
+    return counts
+
+
+@pytest.mark.parametrize(("options", "chosen", "planes"), [(4, 2, 1), (5, 2, 1), (6, 3, 1)])
+def test_a_set_is_as_probable_for_one_answer_as_for_another_however_few_keys_there_are(
+    options: int, chosen: int, planes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exact, where sets are far from uniform: so many draws with a hit for each answer that a set
+    has are the same number, and as many with a miss for each that it lacks."""
+    monkeypatch.setattr(subset_selection, "PLANES", planes)
+    design = small(options, chosen)
+    seen: dict[int, set[int]] = {}
+    for answer in range(options):
+        held = sets(design, answer, 0, chosen, planes)
+        missed = sets(design, answer, ONE - 1, options - chosen, planes)
+        assert all(symbol >> answer & 1 for symbol in held)
+        assert not any(symbol >> answer & 1 for symbol in missed)
+        for symbol, count in (held + missed).items():
+            seen.setdefault(symbol, set()).add(count)
+    assert len(seen) == comb(options, chosen)
+    assert {len(counts) for counts in seen.values()} == {1}
+    assert len(set.union(*seen.values())) > 1  # not uniform
+
+
+def bound(options: int, planes: int, most: int) -> Fraction:
+    """Of how far a set's probability is off, in parts of itself: the sum over so many equal keys,
+    and what lies beyond, where each term is less than half of the one before."""
+    terms: list[Fraction] = [
+        Fraction(2**t * comb(options, t), 2 ** (planes * (t - 1))) for t in range(3, most + 1)
+    ]
+    return sum(terms, start=terms[-1])
+
+
+def off(options: int, chosen: int, planes: int, coin: int = 1) -> Fraction:
+    """The farthest that a set is from uniform, in parts of its probability."""
+    design, counts = small(options, chosen), Counter[int]()
+    for drawn, plane in keys(options, planes):
+        counts[design._any_set([bytes([p]) for p in plane], drawn & coin)] += 1
+    total, expected = counts.total(), Fraction(1, comb(options, chosen))
+    return max(abs(Fraction(counts[s], total) / expected - 1) for s in counts)
+
+
+@pytest.mark.parametrize(("options", "chosen", "planes"), [(3, 1, 3), (3, 2, 4), (4, 2, 3)])
+def test_sets_are_uniform_up_to_three_equal_keys(options: int, chosen: int, planes: int) -> None:
+    assert 0 < off(options, chosen, planes) <= bound(options, planes, options)
+
+
+def test_two_equal_keys_would_show_without_the_coin() -> None:
+    assert off(3, 1, 4, coin=0) > bound(3, 4, 3)
+
+
+def test_no_set_is_off_by_more_than_is_stated() -> None:
+    largest = SubsetSelection.sizes[-1]
+    assert bound(largest, PLANES, 8) < Fraction(1, 2**72)
+    error = Fraction(largest, 2**DIE_BITS)  # of a face's share of the die, in parts of it
+    assert (1 + error) / (1 - error) < 1 + Fraction(1, SLACK)
