@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from deniable.server.pages.charts import Axis, Tick
+from deniable.server.pages.axes import Axis, Tick
 from deniable.server.pages.plan_form import Form
 from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
 from deniable.server.results.display import Style
