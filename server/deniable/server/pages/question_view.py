@@ -58,6 +58,7 @@ class Seen:
     tally: RoundTally | None  # of that round, if it has reports
     open_rounds: frozenset[int]
     happened: Mapping[int, str]  # by round
+    known: Mapping[tuple[str, int, str], float]  # by question, round and label
 
     def is_open(self, tally: RoundTally | None) -> bool:
         return tally is not None and tally.round in self.open_rounds
@@ -242,7 +243,8 @@ class QuestionView:
             label = self._called.get(row.label, row.label)
             found = figures(row, self.question.statistic, self.question.unit)
             if found and label in shown:
-                yield Told(number, name, replace(found, label=label))
+                value = self.seen.known.get((self.question.name, number, row.label))
+                yield Told(number, name, replace(found, label=label, known=value))
 
     @property
     def since(self) -> str:
@@ -279,6 +281,22 @@ class QuestionView:
         now, then = self.seen.tally, self.seen.before
         return bool(now and then and then.round in self.seen.survey.span_of(now.round))
 
+    # What a legend explains
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything drawn of it is known from elsewhere."""
+        return any(row.known is not None for row in self._everything)
+
+    @property
+    def is_noise_shown(self) -> bool:
+        return any(row.noise_alone for row in self._everything)
+
+    @property
+    def _everything(self) -> Iterable[Figures]:
+        points = (point.text for trend in self.trends for point in trend.points)
+        return (*self.drawn, *points)
+
     # Labels as people call them
 
     @property
@@ -291,7 +309,11 @@ class QuestionView:
 
     def _known(self, joint: bool) -> list[Figures]:
         rows, asked = self.result.rows, self.question
-        return self._renamed(known_figures(rows, asked.statistic, asked.unit, joint))
+        found = known_figures(rows, asked.statistic, asked.unit, joint)
+        if self.seen.known and self.seen.tally:
+            at = asked.name, self.seen.tally.round
+            found = [replace(row, known=self.seen.known.get((*at, row.label))) for row in found]
+        return self._renamed(found)
 
     def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
         called = self._called if self.question.words.labels else {}
