@@ -40,6 +40,7 @@ def get(here: World, path: str) -> Any:
     return here.client.get(path, headers=here.bearer("analyst"))
 
 
+@pytest.mark.long
 def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
     many: tuple[World, PublishedSurvey],
 ) -> None:

@@ -133,6 +133,7 @@ def test_local_means_stay_below_their_worst_case(
     assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
 
 
+@pytest.mark.long
 def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the median, of a quantile, and of a centre: central and without privacy within 6.5
     Monte-Carlo errors of the limit and 2 % of it, the search within a tenth of its own."""
