@@ -4,8 +4,11 @@ import os
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import date
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from deniable.server.intake.commit import commit, recover
 from deniable.server.intake.recovery import open_recovered
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
-from deniable.server.store.sqlite import redo
+from deniable.server.store.sqlite import database, redo
 from deniable.server.store.sqlite.redo import HALF, Redo
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -201,6 +204,33 @@ def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
         eventually(lambda: in_tables(again.data) == 30, "recovered")
         eventually(lambda: not any((again.data / redo.FILE).read_bytes()), "emptied")
         writer.stop()
+
+
+def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
+    store: SqliteStore,
+) -> None:
+    """They would stay in their transaction for ten times as long as it waits."""
+    asked, stopped = published(store, survey()), threading.Event()
+
+    def crowd() -> None:
+        for seed in count():
+            if stopped.is_set():
+                break
+            write(store, some(asked, seed, 3))
+
+    busy = threading.Thread(target=crowd)
+    busy.start()
+    try:
+        eventually(lambda: store._line._redo.pending, "groups come")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(database, "BUSY_SECONDS", 1)
+            with SqliteStore.open(store.data) as other:
+                for number in range(5):
+                    other.keep_day(date(2026, 12, 1 + number))
+    finally:
+        stopped.set()
+        busy.join()
+    assert store.latest_day() == date(2026, 12, 5)
 
 
 def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -> None:
