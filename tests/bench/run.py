@@ -34,6 +34,7 @@ SHORT = (
     "sealed",
     "surveys",
     "rounds",
+    "pages",
     "population",
     "tables",
     "statements",
