@@ -144,6 +144,11 @@ def test_bits_have_the_probabilities_of_people() -> None:
         assert logistic.by_sign(np.array([theta]))[0] == pytest.approx((chance * sign).sum())
         assert min(bit.min(), sign.min()) >= 0
         assert max(bit.max(), sign.max()) <= 1
+    for theta in (-0.99991, 0.12345, 0.777777):
+        for bit, rate in (
+            (logistic.BY_GRADIENT, logistic.by_gradient), (logistic.BY_SIGN, logistic.by_sign),
+        ):  # fmt: skip
+            assert bit.rate(np.array([theta])) == pytest.approx(rate(np.array([theta])), abs=1e-8)
     assert logistic.agreement(logistic.SLOPE) == pytest.approx((chance * (z > 0)).sum())
     assert pytest.approx((chance * z).sum()) == logistic.Z
     assert logistic.agreeing(np.array([logistic.agreement(0.3)]))[0] == pytest.approx(0.3)

@@ -12,7 +12,7 @@ from deniable.simulations.frame.study import Report, Study, Table
 from deniable.simulations.frame.style import STYLE
 
 NO_BREAK = "\N{NON-BREAKING HYPHEN}"
-LONG = 24  # lines of a table that fit on a screen: a longer one is folded behind its title
+LONG = 16  # lines of a table that fit on a small screen: a longer one is folded behind its title
 WORDS = (  # markup
     "ε bounds what can be learnt of one person: nothing that is released changes anybody's odds "
     "about a person's answer by more than a factor of e<sup>ε</sup>, which is 2.7 at ε 1, or, "

@@ -113,12 +113,14 @@ def _draw_limits(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
 def _write_slopes(axes: matplotlib.axes.Axes, slopes: Sequence[Slope]) -> None:
     """In the lower left corner, which no falling line reaches."""
     for place, slope in enumerate(reversed(slopes)):
+        height, look = 0.05 + 0.085 * place, look_of(slope.estimator)
+        axes.plot([0.04], [height], look.marker, color=look.color, transform=axes.transAxes)
         axes.text(
-            0.03,
-            0.03 + 0.085 * place,
+            0.075,
+            height,
             f"$n^{{{slope.fitted:.3f}}}$  in theory $n^{{{_theory(slope)}}}$",
             transform=axes.transAxes,
-            color=look_of(slope.estimator).color,
+            va="center",
             fontsize=9.5,
         )
 
