@@ -51,7 +51,7 @@ def look(
     try:
         done = subprocess.run(
             [NODE, str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True,
-            timeout=3 * PATIENCE, check=False,
+            timeout=PATIENCE + 5 * len(pages) * len(views), check=False,
         )  # fmt: skip
     finally:
         script.unlink(missing_ok=True)
