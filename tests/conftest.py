@@ -1,4 +1,5 @@
-"""Says how many long tests were left out: with xdist its workers know, and this process asks them.
+"""Hypothesis has no deadline, as a machine may be busy. And says how many long tests were left out:
+with xdist its workers know, and this process asks them.
 
 A call of `pytest_deselected` is of one reason. What -m leaves out of the usual `not long` is long
 without exception; what -k leaves out is the user's own choice, and not counted.
@@ -8,6 +9,10 @@ from collections.abc import Sequence
 from typing import Any  # xdist ships no types
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 LEFT = pytest.StashKey[int]()
 NAME = "long tests left"

@@ -208,10 +208,10 @@ def told_by_pytest(tests: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("arguments", "workers", "passed", "left"), [
-    (["tests"], True, "1 passed", "2 long tests left to ./run bench --long"),
     (["-n", "0"], False, "1 passed, 2 deselected", "2 long tests left"),
     (["-k", "test_short or 1"], True, "1 passed", "1 long test left"),
-    (["-m", "long"], True, "2 passed", ""),
+    pytest.param(["tests"], True, "1 passed", "2 long tests left to ./run", marks=pytest.mark.long),
+    pytest.param(["-m", "long"], True, "2 passed", "", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_arguments_of_test_add_to_the_usual_ones(
     tests_of_another: Path, arguments: list[str], workers: bool, passed: str, left: str

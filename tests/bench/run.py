@@ -34,13 +34,14 @@ SHORT = (
     "sealed",
     "surveys",
     "rounds",
+    "pages",
     "population",
     "tables",
     "statements",
     "vectors",
     "texts",
 )
-LONG = ("coverage", "distribution", "mutate", "ask_one", "archive", "soak")
+LONG = ("coverage", "distribution", "peers", "mutate", "ask_one", "archive", "soak")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

@@ -279,7 +279,7 @@ class Device:
         return "queued"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_any_order_of_events_draws_and_charges_once_in_a_span(
     events: list[bool | str | int],

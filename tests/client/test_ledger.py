@@ -137,7 +137,7 @@ class Device:
         return "queued"
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> None:
     """Never more than the caps, and never less than what they allow: restarts, crashes, erasure,

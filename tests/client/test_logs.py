@@ -200,7 +200,7 @@ PUBLISHED = document()
 FITTING = [("WARNING", "a report was not sent, and is tried again later: nobody there")]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
 def test_any_values_leave_the_same_log(values: dict[str, object]) -> None:
     assert logged(values) == FITTING

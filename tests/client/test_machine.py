@@ -383,7 +383,6 @@ def run(runs: int, *phases: Phase) -> None:
         settings=settings(
             max_examples=runs,
             stateful_step_count=STEPS,
-            deadline=None,
             phases=phases or tuple(Phase),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),

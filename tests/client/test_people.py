@@ -95,7 +95,7 @@ class Crowd:
             client._state.close()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_people_together_are_like_people_apart(events: list[Any]) -> None:
     """Whatever they answer, agree to, withdraw and erase, in any order: same words, same ledgers,

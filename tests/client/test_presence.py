@@ -125,7 +125,7 @@ def kept_envelope(kept: dict[str, list[tuple[object, ...]]]) -> range:
 FITTING = transcript(ANSWERS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @example(dict.fromkeys(KINDS, Raising()))
 @example(dict.fromkeys(KINDS, Decimal("sNaN")))
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
@@ -138,7 +138,7 @@ ONE = document(asks_one=True)
 ASKED_ONE = transcript(ANSWERS, ONE)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)), st.integers(0, 2**64 - 1))
 def test_any_question_drawn_leaves_the_same_transcript_too(
     values: dict[str, object], first: int
@@ -150,7 +150,7 @@ LATCHED = document(repeat_rounds=3)
 KEPT = transcript(ANSWERS, LATCHED)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
 def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
     values: dict[str, object],

@@ -155,6 +155,7 @@ def test_a_crowd_that_is_killed_again_and_again_spends_once(
 FIRST_STARTS = {"queued already-answered", "already-answered already-answered"}
 
 
+@pytest.mark.long
 def test_an_install_killed_at_any_step_of_its_first_start_goes_on(tmp_path: Path) -> None:
     """Before and after every call of the system and of SQLite. An answer may be lost, and is never
     paid for twice; the marker knows of it."""

@@ -23,6 +23,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 def test_the_demo_in_json_says_what_programs_rely_on() -> None:
     started = time.monotonic()
     done = demo("--people", "1000", "--exit", "--json")
@@ -65,6 +66,7 @@ def test_a_crowd_that_cannot_be_is_refused(people: str) -> None:
     assert "--people is 1 to 10,000,000" in done.stderr
 
 
+@pytest.mark.long
 def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
     done = demo("--people", "3", "--exit", "--json")
     rows = json.loads(done.stdout)["questions"]["browser"]
@@ -127,8 +129,8 @@ def processes_of(folder: Path) -> list[int]:
     ("ending", "said"),
     [
         (signal.SIGINT, "of 1210 people"),  # while it plays
-        (signal.SIGTERM, "Press Ctrl-C"),
-        (signal.SIGHUP, "Press Ctrl-C"),
+        pytest.param(signal.SIGTERM, "Press Ctrl-C", marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, "Press Ctrl-C", marks=pytest.mark.long),
     ],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )

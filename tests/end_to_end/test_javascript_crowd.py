@@ -19,6 +19,8 @@ from tests.node import NODE
 from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
+pytestmark = pytest.mark.long
+
 PEOPLE = 2_000
 HIGH = 120  # minutes
 TOML = survey_text(

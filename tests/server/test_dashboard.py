@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -452,6 +452,20 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
     assert f"<summary>{last - first + 1 - MOST_ROUNDS} earlier</summary>" in text
     assert last - first + 1 > MOST_TREND_ROUNDS
     assert text.count('class="point"') == MOST_TREND_ROUNDS
+
+
+def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: World) -> None:
+    """Complete without a script: every option is on it."""
+    first = NOW.date() - timedelta(days=199)
+    published = here.publish(until_spring(choice(1_024), round="day", opens=first))
+    cells = np.full(1_024, 20)
+    with here.store.transaction() as transaction:
+        for number in range(published.survey.first_round, published.survey.first_round + 200):
+            transaction.add(published.sequence, number, 20 * 1_024, cells)
+    response = pages.get(f"/surveys/{published.id}")
+    check_page(response)
+    assert len(response.data) < 150_000
+    assert response.text.count('<th scope="row">option') == 1_024
 
 
 # When there is nothing

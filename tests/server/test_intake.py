@@ -92,9 +92,7 @@ def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
     ]
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=8), max_size=10))
 def test_any_order_and_repetition_gives_the_exact_tallies(
     here: World, bodies: list[list[int]]

@@ -40,6 +40,7 @@ def get(here: World, path: str) -> Any:
     return here.client.get(path, headers=here.bearer("analyst"))
 
 
+@pytest.mark.long
 def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
     many: tuple[World, PublishedSurvey],
 ) -> None:
@@ -154,4 +155,4 @@ def test_what_is_remembered_is_bounded(here: World, monkeypatch: pytest.MonkeyPa
     (made,) = survey_results(asked, [], datetime(2026, 12, 2, tzinfo=UTC)).rounds[:1]
     for number in range(1_000):
         remembered.round(lambda *_: made, asked, number, {}, NOW)
-    assert len(vars(remembered)["_rounds"]) < 10
+    assert len(vars(vars(remembered)["_memory"])["_known"]) < 10

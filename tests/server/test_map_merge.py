@@ -77,6 +77,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(where: str, tmp_path: Pat
     assert (tmp_path / "d").exists()
 
 
+@pytest.mark.long
 def test_what_kills_every_worker_is_named_when_the_rest_is_done() -> None:
     arrived: list[str] = []
     with pytest.raises(Unfinished, match="'d', 'g'") as error:

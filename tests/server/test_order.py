@@ -202,6 +202,7 @@ def test_a_migration_leaves_nothing_of_the_old_order(tmp_path: Path) -> None:
     assert all(content.count(identifier) == 1 for install in installs for identifier in install)
 
 
+@pytest.mark.long
 def test_the_attack_finds_the_order_of_commits_in_a_log(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_the_attack_finds_what_is_not_settled(attacked: Attacked) -> None:
     assert max(most_links(each, installs) for each in attacked.files()) >= TOO_MANY
 
 
+@pytest.mark.long
 def test_the_write_ahead_log_still_tells_the_order(attacked: Attacked) -> None:
     """As DEPLOYING.md says, until a checkpoint removes it, with the settings that stand there."""
     installs = crowd(3, 60)

@@ -81,7 +81,6 @@ def server(folder: Path, asked: PublishedSurvey, tokens: dict[str, str]) -> Iter
 @described.parametrize()
 @settings(
     max_examples=12,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     database=None,

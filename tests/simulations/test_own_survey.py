@@ -199,7 +199,7 @@ def test_a_journal_goes_on_with_the_same_answers_only(
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("where", ["local", "pool", "dask"])
+@pytest.mark.parametrize("where", ["local", "pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_withheld_answers_reach_the_cells_wherever_they_run(where: str, survey: Path) -> None:
     if where == "dask":
         pytest.importorskip("distributed")  # extra `cluster`

@@ -28,6 +28,7 @@ from deniable.server.pages import (
     public,
     waiting,
 )
+from deniable.server.results.known import KnownValues
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
@@ -58,6 +59,7 @@ def create_app(
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
     *,
     public_pages: bool = False,
+    known: KnownValues | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -77,6 +79,7 @@ def create_app(
         Sessions(time),
         AppTokens(time),
         limits,
+        known or KnownValues(),
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)

@@ -29,13 +29,15 @@ class Operation(NamedTuple):
 
 
 def recorded(log: Path) -> Iterator[Operation]:
+    """Up to the last that is whole: the process may have ended while it wrote down another."""
     content, start = log.read_bytes(), 0
-    while start < len(content):
+    while start + HEAD.size <= len(content):
         kind, letters, offset, length = HEAD.unpack_from(content, start)
         start += HEAD.size
         name = content[start : start + letters].decode()
         start += letters + length
-        yield Operation(kind.decode(), name, offset, content[start - length : start])
+        if start <= len(content):
+            yield Operation(kind.decode(), name, offset, content[start - length : start])
 
 
 @dataclass

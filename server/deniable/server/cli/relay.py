@@ -9,8 +9,8 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
 
-from deniable.server.cli.results import TOKEN
 from deniable.server.cli.serve import EXPOSED, is_loopback
+from deniable.server.process.settings import TOKEN
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
 

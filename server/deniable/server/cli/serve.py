@@ -7,6 +7,7 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place, option
@@ -65,6 +66,13 @@ def arguments(parser: ArgumentParser) -> None:
         "gives away, how to stop; no results",
     )
     parser.add_argument(
+        "--known",
+        type=Path,
+        metavar="FILE",
+        help="values known from elsewhere, a census say, to draw beside the estimates: CSV with "
+        "the columns survey,round,question,label,value",
+    )
+    parser.add_argument(
         "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
     )
     parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
@@ -74,10 +82,13 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
+    from deniable.server.results.known import read_known
     from deniable.shared.survey.sealing_key import load_sealing_key
 
     for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
         load_sealing_key(file)
+    if chosen.known is not None:
+        read_known(chosen.known)
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(
         limit=chosen.limit,
@@ -85,6 +96,7 @@ def run(chosen: Namespace) -> int:
         sealing=tuple(map(str, chosen.sealing_key)),
         base_path=chosen.base_path or "",
         public=chosen.public,
+        known=chosen.known,
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )

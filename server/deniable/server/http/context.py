@@ -14,6 +14,7 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
+from deniable.server.results.known import KnownValues
 from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
@@ -36,6 +37,7 @@ class Parts:
     sessions: Sessions
     app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
+    known: KnownValues = field(default_factory=KnownValues)
     # What opens sealed reports, by the marks of the public keys
     sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
 

@@ -64,7 +64,10 @@ class Words:
 
 
 def reach(rows: Sequence[Figures]) -> Range:
-    return min(row.low for row in rows), max(row.high for row in rows)
+    """As far as their intervals go, and what is known of them."""
+    known = [row.known for row in rows if row.known is not None]
+    lows, highs = [row.low for row in rows], [row.high for row in rows]
+    return min(lows + known), max(highs + known)
 
 
 def round_ticks(low: float, high: float, most: int = MOST_TICKS) -> tuple[float, ...]:

@@ -23,6 +23,7 @@ class Mark:
     low: float
     high: float
     these: Range | None  # the noise alone
+    known: float | None  # a value from elsewhere
 
     @property
     def row(self) -> int:
@@ -88,4 +89,5 @@ def _mark(row: Figures, axis: Axis, number: int, named: bool) -> Mark:
         low=axis.place(row.low),
         high=axis.place(row.high),
         these=(axis.held(alone[0]), axis.held(alone[1])) if alone else None,
+        known=None if row.known is None else axis.place(row.known),
     )

@@ -34,6 +34,7 @@ from deniable.server.results.display import (
     whole_text,
 )
 from deniable.server.results.price import price
+from deniable.server.results.remembered import Memory
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
@@ -44,15 +45,20 @@ MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
 
 
+_REMEMBERED = Memory[QuestionResult](lambda found: len(found.rows))
+
+
 @dataclass(frozen=True)
 class Seen:
     """The rounds of a survey that a page knows, and the one that it shows."""
 
+    id: str
     survey: Survey
     tallies: Sequence[RoundTally]
     tally: RoundTally | None  # of that round, if it has reports
     open_rounds: frozenset[int]
     happened: Mapping[int, str]  # by round
+    known: Mapping[tuple[str, int, str], float]  # by question, round and label
 
     def is_open(self, tally: RoundTally | None) -> bool:
         return tally is not None and tally.round in self.open_rounds
@@ -131,7 +137,8 @@ class QuestionView:
             return said_of_one(self.rows[0])
         if self.result.whole:
             return whole_text(self.result.whole)
-        return said_of_shares(self._known(joint=True), charts.MOST_MARKS)
+        told = self.rows if self.joint else self._known(joint=True)
+        return said_of_shares(told, charts.MOST_MARKS)
 
     @property
     def price(self) -> str:
@@ -219,12 +226,16 @@ class QuestionView:
     def rounds(self) -> Sequence[tuple[int, QuestionResult]]:
         """What the last ones say, each with its number."""
         return [
-            (
-                tally.round,
-                question_result(self.seen.survey, self.question, tally, self.seen.is_open(tally)),
-            )
+            (tally.round, self._remembered(tally))
             for tally in self.seen.tallies[-MOST_TREND_ROUNDS:]
         ]
+
+    def _remembered(self, tally: RoundTally) -> QuestionResult:
+        """Not estimated again while its counts are the same."""
+        asked, looks = self.seen.survey, self.seen.is_open(tally)
+        reports, cells = tally.of(asked, self.question)
+        key = self.seen.id, self.question.name, looks, reports, cells.tobytes()
+        return _REMEMBERED.get(key, lambda: question_result(asked, self.question, tally, looks))
 
     def _told(self, number: int, result: QuestionResult, shown: Sequence[str]) -> Iterable[Told]:
         name = self.seen.survey.round_short_title(number)
@@ -232,7 +243,8 @@ class QuestionView:
             label = self._called.get(row.label, row.label)
             found = figures(row, self.question.statistic, self.question.unit)
             if found and label in shown:
-                yield Told(number, name, replace(found, label=label))
+                value = self.seen.known.get((self.question.name, number, row.label))
+                yield Told(number, name, replace(found, label=label, known=value))
 
     @property
     def since(self) -> str:
@@ -269,6 +281,22 @@ class QuestionView:
         now, then = self.seen.tally, self.seen.before
         return bool(now and then and then.round in self.seen.survey.span_of(now.round))
 
+    # What a legend explains
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything drawn of it is known from elsewhere."""
+        return any(row.known is not None for row in self._everything)
+
+    @property
+    def is_noise_shown(self) -> bool:
+        return any(row.noise_alone for row in self._everything)
+
+    @property
+    def _everything(self) -> Iterable[Figures]:
+        points = (point.text for trend in self.trends for point in trend.points)
+        return (*self.drawn, *points)
+
     # Labels as people call them
 
     @property
@@ -281,10 +309,16 @@ class QuestionView:
 
     def _known(self, joint: bool) -> list[Figures]:
         rows, asked = self.result.rows, self.question
-        return self._renamed(known_figures(rows, asked.statistic, asked.unit, joint))
+        found = known_figures(rows, asked.statistic, asked.unit, joint)
+        if self.seen.known and self.seen.tally:
+            at = asked.name, self.seen.tally.round
+            found = [replace(row, known=self.seen.known.get((*at, row.label))) for row in found]
+        return self._renamed(found)
 
     def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
-        called = self._called
+        called = self._called if self.question.words.labels else {}
+        if not called:
+            return list(rows)
         return [replace(row, label=called.get(row.label, row.label)) for row in rows]
 
 

@@ -98,7 +98,8 @@ def read_page(identifier: str) -> SurveyPage:
     shown = page_window(published.survey, now, asked)
     tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
     annotations = happened(published.survey, here.store.annotations(published.sequence))
-    return survey_page(published, tallies, now, asked, shown, annotations)
+    known = here.known.of(published)
+    return survey_page(published, tallies, now, asked, shown, annotations, known)
 
 
 def survey_page(
@@ -108,6 +109,7 @@ def survey_page(
     asked: str | None,
     shown: Window | None = None,
     annotations: Sequence[Happened] = (),
+    known: Mapping[tuple[str, int, str], float] | None = None,
 ) -> SurveyPage:
     """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
@@ -116,7 +118,9 @@ def survey_page(
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
     open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(survey, tallies, tally, open_rounds, by_round(annotations))
+    seen = Seen(
+        published.id, survey, tallies, tally, open_rounds, by_round(annotations), known or {}
+    )
     return SurveyPage(
         published=published,
         annotations=annotations,

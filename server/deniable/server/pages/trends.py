@@ -49,6 +49,7 @@ class Point:
     y_low: float
     y_high: float
     y_these: Range | None  # the noise alone
+    y_known: float | None  # a value from elsewhere
     cut: tuple[bool, bool]  # whether its interval goes on, below and above
     off: bool  # the estimate itself is not on the scale
 
@@ -132,7 +133,7 @@ def _trend(
         label=panel[0].text.label,
         points=points,
         ticks=scale,
-        names=_names(points),
+        names=_names(points, 2 if several else MOST_NAMES),
         lines=tuple(_line(n, each, rounds, several) for n, each in enumerate(inside)),
         top=top,
         bottom=round(axis.start),
@@ -160,6 +161,7 @@ def _point(told: Told, at: float, axis: Axis) -> Point:
         y_low=axis.held(row.low),
         y_high=axis.held(row.high),
         y_these=(axis.held(alone[0]), axis.held(alone[1])) if alone else None,
+        y_known=None if row.known is None else axis.held(row.known),
         cut=(row.low < axis.low, row.high > axis.high),
         off=row.estimate not in axis,
     )
@@ -173,9 +175,9 @@ def _line(number: int, happened: tuple[int, str], rounds: Axis, several: bool) -
     return Line(at, Words(happened[1]), "start" if at < 50 else "end", y)
 
 
-def _names(points: Sequence[Point]) -> tuple[Tick, ...]:
+def _names(points: Sequence[Point], most: int) -> tuple[Tick, ...]:
     """As many rounds as have room, the first and the last among them."""
-    shown = min(MOST_NAMES, len(points))
+    shown = min(most, len(points))
     chosen = [round(number * (len(points) - 1) / (shown - 1)) for number in range(shown)]
     anchors = {0: "start", len(points) - 1: "end"}
     return tuple(Tick(points[n].at, points[n].name, anchors.get(n, "middle")) for n in chosen)

@@ -16,6 +16,7 @@ from deniable.server.process.ending import end_with
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
+from deniable.server.results.known import KnownValues
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -54,6 +55,7 @@ def load(
         limits=limits,
         sealing=sealing,
         public_pages=settings.public,
+        known=KnownValues(settings.known),
     )
     parts_of(app).forgery.start()
     return Front(app, parts_of(app), settings.proxies, settings.base_path)

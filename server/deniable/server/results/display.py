@@ -98,6 +98,7 @@ class Figures:
     style: Style
     unit: str  # behind a value
     places: int | None = None  # decimals, where others stand in its column
+    known: float | None = None  # the value, if it is known from elsewhere
 
     @property
     def half(self) -> float:
@@ -143,6 +144,10 @@ class Figures:
     @property
     def bounds(self) -> str:
         return f"{self.text(self.low)} to {self.text(self.high)}"
+
+    @property
+    def known_text(self) -> str:
+        return "" if self.known is None else self.text(self.known)
 
     @property
     def bounds_in_words(self) -> str:

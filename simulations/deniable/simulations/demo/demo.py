@@ -6,13 +6,14 @@ import json
 import sys
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from deniable.server.results.known import Known, known_text
 from deniable.server.work.progress import progress
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
@@ -24,6 +25,7 @@ from deniable.simulations.demo.running import Running, running_server
 from deniable.simulations.demo.showing import show
 from deniable.simulations.demo.story import (
     CRASHED,
+    HAPPENED,
     Day,
     Truths,
     first_day,
@@ -61,11 +63,13 @@ def run(wishes: Wishes) -> int:
     """Exit code 0; KeyboardInterrupt where a signal ended it while it was still playing."""
     begun = time.monotonic()
     with ended_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
-        data = Path(folder) / "server"
-        with running_server(data, wishes.port) as server:
+        data, known = Path(folder) / "server", Path(folder) / "truth.csv"
+        known.write_text(known_text([]), "utf-8")
+        with running_server(data, wishes.port, "--known", str(known)) as server:
             surveys = _publish(Press(server, data))
             crowd = make_crowd(wishes.people, wishes.seed)
             days = _play(surveys, crowd, wishes.seed, Path(folder) / "devices")
+            known.write_text(known_text(_truths(surveys, truths(crowd), days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,
                 "people": wishes.people,
@@ -97,8 +101,11 @@ def _publish(press: Press) -> Surveys:
     reports = [encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK)]
     send(feedback, survey.first_round, reports)
     press.close(feedback)
+    crashes = press.publish("daily-crashes", first_day(today), today)
+    for number, words in HAPPENED.items():
+        press.annotate(crashes, first_day(today) + days(number), words)
     return Surveys(
-        crashes=press.publish("daily-crashes", first_day(today), today),
+        crashes=crashes,
         health=press.publish("app-health", today - days(1), today + days(28)),
     )
 
@@ -116,6 +123,16 @@ def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) ->
         play_together(surveys.health, together, done)
         play_devices(surveys.health, devices, folder, done)
         return list(play_story(surveys.crashes, each_day, seed, done))
+
+
+def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[Known]:
+    """What only the demo knows, for the dots beside the estimates: in a file, and in no store."""
+    rounds = [(surveys.health, surveys.health.survey.first_round, health)]
+    rounds += [(surveys.crashes, day.round, day.truths) for day in days]
+    for published, number, true in rounds:
+        for question, values in true.items():
+            for label, value in values.items():
+                yield Known(published.id, number, question, label, value)
 
 
 def _results(server: Running, published: Published) -> Results:

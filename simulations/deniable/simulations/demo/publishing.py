@@ -64,6 +64,14 @@ class Press:
             catalogue = Catalogue(store)
             catalogue.close(catalogue.find(published.id))
 
+    def annotate(self, published: Published, day: date, words: str) -> None:
+        from deniable.server.store import Annotation, open_store
+        from deniable.server.surveys.catalogue import Catalogue
+
+        with open_store(self._data) as store:
+            sequence = Catalogue(store).find(published.id).sequence
+            store.annotate(sequence, Annotation(day, words))
+
     def _wait_until_served(self, survey: str) -> None:
         """A server looks for new surveys every quarter of a second."""
         import requests

@@ -39,9 +39,9 @@ def deniable(*arguments: str) -> dict[str, Any]:
 
 
 @contextmanager
-def running_server(data: Path, port: int = 0) -> Iterator[Running]:
+def running_server(data: Path, port: int = 0, *more: str) -> Iterator[Running]:
     """`deniable serve` on loopback, by default on a free port, until the block ends."""
-    command = [*COMMAND, "serve", "--data", str(data), "--port", str(port), "--json"]
+    command = [*COMMAND, "serve", "--data", str(data), "--port", str(port), "--json", *more]
     # In a session of its own: what a terminal sends to all of its processes comes to the demo,
     # which ends the server.
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

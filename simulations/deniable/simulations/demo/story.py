@@ -17,6 +17,7 @@ Truths = Mapping[str, Mapping[str, float]]
 
 CRASHED = (0.04, 0.04, 0.05, 0.04, 0.11, 0.24, 0.31, 0.27, 0.12, 0.05, 0.04, 0.04)  # day by day
 RELEASED, CURED = 4, 8  # the days on which the wave begins and ends
+HAPPENED = {RELEASED: "2.4 released", CURED: "2.4.1 cures it"}  # as an operator annotates it
 FORGED = 10  # the day on which a twentieth of the reports is forged
 FORGERS = 20  # one report in so many of that day's
 LEAST_PEOPLE = 100

@@ -1,0 +1,64 @@
+"""A survey's page, from the request to its bytes: many options, and many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.store import PublishedSurvey
+from tests.bench.measure import ROUNDS, Measurement, seconds
+from tests.server.surveys import EACH_KIND, choice, survey
+from tests.server.world import World, world
+
+NOW, LAST = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1)
+DAYS, REPORTS = 200, 20_000
+MOST_KB = 300
+ASKED = {  # with the most milliseconds
+    "1,024 options": (choice(1_024, None, epsilon="2"), 150),
+    "three questions with trends": (EACH_KIND, 300),
+}
+
+
+def measurements() -> Iterator[Measurement]:
+    with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
+        here.client.get("/")  # templates are compiled once
+        for words, (questions, limit) in ASKED.items():
+            published = filled(here, questions, f"of-{len(questions)}")
+            yield from page(here, published, words, limit)
+
+
+def page(
+    here: World, published: PublishedSurvey, words: str, limit: float
+) -> Iterator[Measurement]:
+    client, size = here.client, 0
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
+
+    def get() -> None:
+        nonlocal size
+        size = len(client.get(f"/surveys/{published.id}").data)
+
+    first = 1e3 * seconds(get)
+    taken = [1e3 * seconds(get) for _ in range(ROUNDS)]
+    spread = max(taken) / min(taken) - 1
+    name = f"the page of {words} over {DAYS} rounds"
+    yield Measurement(name, min(taken), None, "ms", limit, spread, f"{first:.0f} at first")
+    yield Measurement(f"{name}, its size", size / 1e3, None, "KB", MOST_KB)
+
+
+def filled(here: World, questions: str, name: str) -> PublishedSurvey:
+    opens = LAST - timedelta(days=DAYS - 1)
+    published = here.publish(
+        survey(questions, name=name, round="day", opens=opens, closes=LAST, minimum_reports=1)
+    )
+    random, asked = np.random.default_rng(DAYS), published.survey
+    sizes = [question.mechanism.cells for question in asked.questions]
+    with here.store.transaction() as transaction:
+        for number in range(asked.first_round, asked.last_round + 1):
+            cells = [random.multinomial(REPORTS, [1 / size] * size) for size in sizes]
+            transaction.add(published.sequence, number, REPORTS, np.concatenate(cells))
+    return published

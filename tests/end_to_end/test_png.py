@@ -1,0 +1,93 @@
+"""A figure as PNG, drawn by a real browser on the page of a real server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from struct import unpack
+
+import pytest
+from flask import Flask, Response, request
+from werkzeug.serving import make_server
+
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES
+from tests.eventually import PATIENCE
+from tests.server.results_data import NOW, fill
+from tests.server.world import world
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
+)
+# Behind the page's own script: presses the first button, and sends what would be saved
+DRIVER = """
+const found = (body) => fetch("/driven", { method: "POST", body });
+URL.createObjectURL = (blob) => { found(blob); return "#"; };
+addEventListener("unhandledrejection", ({ reason }) => found(String(reason)));
+const pressed = document.querySelector("a[data-png] + button");
+if (pressed) pressed.click(); else found("there is no button");
+"""
+
+
+def driven(app: Flask) -> Queue[bytes]:
+    found: Queue[bytes] = Queue()
+
+    @app.after_request
+    def drive(response: Response) -> Response:
+        if request.path.endswith("/png.js"):
+            response.direct_passthrough = False
+            response.set_data(response.get_data(as_text=True) + DRIVER)
+        return response
+
+    @app.post("/driven")
+    def take() -> str:
+        found.put(request.get_data())
+        return ""
+
+    return found
+
+
+@contextmanager
+def served(app: Flask) -> Iterator[str]:
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_figure_is_a_png_at_twice_its_size(tmp_path: Path) -> None:
+    with world(tmp_path / "data", NOW) as here:
+        published, token, found = fill(here), here.token("analyst"), driven(here.app)
+        path = f"/surveys/{published.id}"
+        svg = here.client.get(f"{path}/figures/crashed/round.svg", headers=here.bearer("analyst"))
+        width, height = (int(svg.text.split(f'{side}="')[1].split('"')[0])
+                         for side in ("width", "height"))  # fmt: skip
+        with served(here.app) as url:
+            address = f"{url}{path}?token={token}"
+            profile = f"--user-data-dir={tmp_path / 'profile'}"
+            command = [str(CHROMIUM), *FLAGS, profile, address]
+            with subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as browser:
+                try:
+                    image = found.get(timeout=PATIENCE)
+                except Empty:
+                    raise AssertionError("the browser has sent nothing") from None
+                finally:
+                    os.killpg(browser.pid, signal.SIGKILL)
+    assert image[:8] == b"\x89PNG\r\n\x1a\n", image[:200]
+    assert unpack(">II", image[16:24]) == (2 * width, 2 * height)
+    assert len(image) > 5_000, "something is drawn"
