@@ -23,6 +23,7 @@ class Page(TypedDict, total=False):
     cookies: Sequence[Mapping[str, str]]
     fill: Mapping[str, str]  # what is typed before that, by selectors
     press: str  # a selector: what is looked at comes after it
+    until: str  # an expression of the page that is to become true first
 
 
 class View(TypedDict, total=False):
