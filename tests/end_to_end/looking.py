@@ -23,6 +23,7 @@ class Page(TypedDict, total=False):
     cookies: Sequence[Mapping[str, str]]
     fill: Mapping[str, str]  # what is typed before that, by selectors
     press: str  # a selector: what is looked at comes after it
+    until: str  # an expression of the page that is to become true first
 
 
 class View(TypedDict, total=False):
@@ -51,7 +52,7 @@ def look(
     try:
         done = subprocess.run(
             [NODE, str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True,
-            timeout=3 * PATIENCE, check=False,
+            timeout=PATIENCE + 5 * len(pages) * len(views), check=False,
         )  # fmt: skip
     finally:
         script.unlink(missing_ok=True)

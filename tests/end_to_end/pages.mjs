@@ -1,6 +1,6 @@
 /* Looks at pages in a real browser, as told on standard input in JSON:
 
-     { browser, flags, axe, pages: [{ name, url, cookies, fill, press }],
+     { browser, flags, axe, pages: [{ name, url, cookies, fill, press, until }],
        views: [{ width, scheme, rules, keyboard }], shots }
 
    and prints one JSON line for each page and view: what axe-core finds that is serious or critical,
@@ -98,6 +98,15 @@ async function unseenStops() {
   return { unseen, stops };
 }
 
+/** Looked at again and again, also while the page loads anew. */
+async function until(expression) {
+  for (let n = 0; n < 300; n++) {
+    if (await evaluate(expression).catch(() => false)) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`never so: ${expression}`);
+}
+
 async function look(page, view) {
   const narrow = view.width < 500;
   await tell("Emulation.setDeviceMetricsOverride", {
@@ -127,6 +136,7 @@ async function look(page, view) {
     await evaluate(`document.querySelector(${JSON.stringify(page.press)}).click()`);
     await next;
   }
+  if (page.until) await until(page.until);
   await evaluate(axe + "; 0");
   const found = await evaluate(FINDINGS(view.rules));
   const wider = await evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
@@ -151,6 +161,8 @@ try {
   for (const view of asked.views) {
     for (const page of asked.pages) console.log(JSON.stringify(await look(page, view)));
   }
+} catch (error) {
+  console.error(error);
 } finally {
   await Promise.race([send("Browser.close"), new Promise((resolve) => setTimeout(resolve, 3_000))]).catch(() => {});
   browser.kill("SIGKILL");

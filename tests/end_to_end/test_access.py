@@ -20,7 +20,7 @@ from tests.end_to_end.axe import NoAxe, axe_core
 from tests.end_to_end.browser import CHROMIUM, NAMES
 from tests.end_to_end.looking import CONTRAST, Found, Page, View, faults, look
 from tests.server.results_data import NOW, add_round, draw_cells, fill
-from tests.server.surveys import BIT, choice, until_spring
+from tests.server.surveys import BIT, choice, envelope, until_spring
 from tests.server.test_operating import DRAFT
 from tests.server.world import World, world
 
@@ -162,6 +162,21 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
         for name in names
         for each in sorted((folder / name).glob("*.html"))
     ]
+
+
+def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
+    """By itself, in a browser that nobody touches; before, each snippet has a button to copy it."""
+    copies = "document.querySelectorAll('button.copy').length === 3"
+    with world(tmp_path / "data", NOW) as here, answering(here) as url:
+        asked = here.publish(until_spring(BIT))
+        cookies = [{"name": COOKIE, "value": here.session(here.token("analyst")), "url": url}]
+        waits: Page = {"name": "waits", "url": f"{url}/surveys/{asked.id}", "cookies": cookies}
+        assert wrong(look(tmp_path / "one", [waits | {"until": copies}], USUAL[:1])) == []
+        sending = threading.Timer(3, lambda: here.send(envelope(asked, 1, round_number=685)))
+        sending.start()
+        turned: Page = waits | {"until": "document.body.innerText.includes('99 more reports')"}
+        assert wrong(look(tmp_path / "two", [turned], USUAL[:1])) == []
+        sending.join()
 
 
 def test_the_look_sees_what_is_bad(able: None, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import io
 import json
 import re
+import socket
 import sqlite3
 from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from deniable.shared.survey.document import parse_document, survey_id
+from tests.survey_texts import bit, survey_text
 
 
 @dataclass(frozen=True)
@@ -289,3 +292,37 @@ def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:
     assert "no such annotation on 2026-12-03" in again
     assert "like 2026-12-01" in refused(2, "survey", "annotate", name, "today", "x", *place)
     assert "1 to 200" in refused(2, "survey", "annotate", name, "2026-12-03", " ", *place)
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    data, taken = tmp_path / "new" / "data", socket.create_server(("127.0.0.1", 0))
+    with taken:
+        for port in (taken.getsockname()[1], 99_999):
+            done = run("serve", "--data", data, "--port", port)
+            assert (done.returncode, done.stderr.count("\n")) != (0, 0)
+            assert "Traceback" not in done.stderr
+    for words in (
+        ("survey", "list"),
+        ("token", "list"),
+        ("keys", "list"),
+        ("token", "create", "--role", "root"),
+        ("token", "create", "--role", "app"),
+        ("results", "it"),
+        ("survey", "publish", tmp_path / "none.toml"),
+        ("serve", "--sealing-key", tmp_path / "none"),
+    ):
+        assert run(*words, "--data", data).returncode != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_survey_has_one_state_in_pages_and_commands(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "later.toml"
+    opens = datetime.now(UTC).date() + timedelta(days=70)
+    file.write_text(survey_text(bit(), name="later", opens=opens, closes=opens + timedelta(90)))
+    made = asked_json("survey", "publish", file, "--data", data)
+    row = json.loads(run("survey", "list", "--data", data, "--json").stdout)["surveys"][0]
+    shown = asked_json("survey", "show", "later", "--data", data)
+    results = asked_json("results", "later", "--data", data)
+    states = {each["state"] for each in (made, row, shown, results)}
+    assert states == {"waiting"}
+    assert "waiting" in run("survey", "list", "--data", data).stdout

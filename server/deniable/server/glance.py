@@ -12,10 +12,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from deniable.server.surveys.state import State, state_of
+from deniable.shared.survey.periods import PERIODS
 
 if TYPE_CHECKING:
     from deniable.server.store import Place, Store
@@ -43,16 +46,16 @@ class ListedSurvey:
     key: str
     closed: bool
 
-    @property
-    def state(self) -> str:
-        return "closed" if self.closed else "open"
-
     @cached_property
     def said(self) -> Mapping[str, str]:
         """Name, first and last day and the like, as the document has them: it was read strictly
         when it was published, and is not proved again to be listed."""
         said: Mapping[str, str] = json.loads(self.document)["survey"]
         return said
+
+    def state(self, now: datetime) -> State:
+        opens, closes = (date.fromisoformat(self.said[key]) for key in ("opens", "closes"))
+        return state_of(self.closed, PERIODS[self.said["round"]], opens, closes, now)
 
     @cached_property
     def survey(self) -> Survey:

@@ -18,6 +18,7 @@ from deniable.shared.errors import Refused, WrongUse
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
@@ -125,7 +126,7 @@ def _publish(chosen: Namespace) -> int:
         published = catalogue.publish(document, sign(document, key), public_hex(key))
     found = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
     if chosen.json:
-        identity = {"id": published.id, "key": published.key, "state": published.state}
+        identity = {"id": published.id, "key": published.key, "state": _state(published)}
         print(json.dumps(facts(survey) | identity | {"warnings": found}, ensure_ascii=False))
         return 0
     print("\n".join(describe(survey)))
@@ -158,13 +159,13 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
 def _list(chosen: Namespace) -> int:
     from deniable.server.glance import glance
 
-    surveys = glance(chosen.data).surveys
+    surveys, now = glance(chosen.data).surveys, datetime.now(UTC)
     if chosen.json:
         rows = [
             {
                 "id": each.id,
                 "name": each.survey.name,
-                "state": each.state,
+                "state": each.state(now),
                 "opens": each.survey.opens.isoformat(),
                 "closes": each.survey.closes.isoformat(),
                 "epsilon": {
@@ -179,7 +180,7 @@ def _list(chosen: Namespace) -> int:
     for each in surveys:
         said = each.said
         days = f"{said['opens']} to {said['closes']}"
-        print(f"{each.id[:12]}  {each.state:6}  {days}  {said['name']}")
+        print(f"{each.id[:12]}  {each.state(now):7}  {days}  {said['name']}")
     if not surveys:
         print(
             "nothing is published yet; begin with: deniable survey new, then "
@@ -198,11 +199,14 @@ def _show(chosen: Namespace) -> int:
     with open_store(chosen.data) as store:
         published = Catalogue(store).find(chosen.survey)
     if chosen.json:
-        shown = to_builtins(entry(published)) | {"name": published.name}
+        shown = to_builtins(entry(published)) | {
+            "name": published.name,
+            "state": _state(published),
+        }
         print(json.dumps(shown, ensure_ascii=False))
         return 0
     print("\n".join(describe(published.survey)))
-    print(f"{published.state}, id {published.id}\nsigned by the key {published.key}")
+    print(f"{_state(published)}, id {published.id}\nsigned by the key {published.key}")
     return 0
 
 
@@ -243,6 +247,12 @@ def _tell(progress: str) -> None:
 def _warn(found: Sequence[str]) -> None:
     for warning in found:
         print(f"warning: {warning}")
+
+
+def _state(published: PublishedSurvey) -> str:
+    from deniable.server.results import state_at
+
+    return state_at(published, datetime.now(UTC))
 
 
 def _today() -> date:

@@ -26,6 +26,9 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
         claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         claim.bind((host, port))
+    except OverflowError:
+        claim.close()
+        raise WrongUse(f"a port is 0 to 65535, not {port}") from None
     except OSError as error:
         claim.close()
         raise _refusal(host, port, error) from None

@@ -29,10 +29,13 @@ SPARE_HANDLES = 128  # for files, and for whatever else is open
 
 def serve(place: Place, host: str, port: int, ready: Ready, settings: Settings) -> None:
     """Serve until a signal ends it. Refused, if the port or the folder is somebody else's."""
-    if isinstance(place, Path):
+    new = isinstance(place, Path) and not place.exists()  # then nothing has served it before
+    if not new:
         _prepare(place)
     chosen, claim = claim_port(host, port)
     with claim:
+        if new:  # no folder is left by a start that fails
+            _prepare(place)
         token = first_token(place)
         if settings.trust_clock:
             with create_store(place) as store:
@@ -41,7 +44,9 @@ def serve(place: Place, host: str, port: int, ready: Ready, settings: Settings) 
         server(place, settings, announcement)
 
 
-def _prepare(data: Path) -> None:
+def _prepare(data: Place) -> None:
+    if not isinstance(data, Path):
+        return
     create_folder(data)
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
     migrate(data)

@@ -25,12 +25,12 @@ from deniable.server.results.document import (
     Round,
     RoundFacts,
     Row,
-    State,
     WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
 from deniable.server.results.window import Window, window
+from deniable.server.surveys.state import State
 
 __all__ = [
     "About",

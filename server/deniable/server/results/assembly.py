@@ -31,7 +31,6 @@ from deniable.server.results.document import (
     Round,
     RoundFacts,
     Row,
-    State,
     WholeVector,
 )
 from deniable.server.results.forgery import round_fits, warning
@@ -39,6 +38,7 @@ from deniable.server.results.remembered import Remembered
 from deniable.server.results.shuffled import shuffled
 from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally
+from deniable.server.surveys.state import State, state_of
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question, Text, Vector
@@ -178,11 +178,8 @@ def question_result(
 
 
 def state_at(published: PublishedSurvey, now: datetime) -> State:
-    """Waiting for its first day, open, or closed: by the operator, or because its days are over."""
     survey = published.survey
-    if published.closed or now >= survey.round_ends(survey.last_round):
-        return "closed"
-    return "open" if now >= survey.round_starts(survey.first_round) else "waiting"
+    return state_of(published.closed, survey.calendar, survey.opens, survey.closes, now)
 
 
 def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:

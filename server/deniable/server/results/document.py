@@ -14,11 +14,11 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from deniable.server.surveys.state import State
 from deniable.shared.survey.kinds import Statistic
 
 Count = Annotated[int, Meta(ge=0)]
 SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-State = Literal["waiting", "open", "closed"]
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
