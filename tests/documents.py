@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("client", "server", "shared", "simulations", "tests")
 GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # the first is history, the other is the source's
 
 
@@ -28,9 +28,10 @@ class Block:
 
 
 def documents() -> list[str]:
-    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "*.md"]
-    listed = subprocess.check_output(command, text=True).splitlines()
-    return [path for path in listed if not path.endswith(GENERATED)]
+    patterns = ("*.md", ".github/*.md", *(f"{folder}/**/*.md" for folder in FOLDERS))
+    found = (path for pattern in patterns for path in ROOT.glob(pattern))
+    paths = (path.relative_to(ROOT).as_posix() for path in found)
+    return sorted(path for path in paths if not path.endswith(GENERATED))
 
 
 def text_of(document: str) -> str:

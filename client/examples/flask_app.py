@@ -22,7 +22,7 @@ from deniable.client import Client, Description, Person, Policy, state_folder
 ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 BROWSERS = ("firefox", "edg", "chrome", "safari")  # Edge says Chrome, too, and Chrome says Safari
 
-ASK = "<pre>{}</pre><form method=post action=/consent>{}</form>"
+ASK = "<pre style=white-space:pre-wrap>{}</pre><form method=post action=/consent>{}</form>"
 AGREE = "<button name=agreed value=yes>Yes</button> <button name=agreed value=no>No</button>"
 LOGIN = (
     "<form method=post action=/login>Your name: <input name=user> <button>Sign in</button></form>"

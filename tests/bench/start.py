@@ -1,4 +1,4 @@
-"""How long `import deniable.client` and `deniable --help` take over the bare interpreter."""
+"""How long what people wait for takes over the bare interpreter: an import, help, lists."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.bench.measure import ROUNDS, Measurement, seconds
 
@@ -19,6 +20,15 @@ def measurements() -> Iterator[Measurement]:
         30,
     )
     yield over_bare("deniable --help, over the bare interpreter", [COMMAND, "--help"], 150)
+    with TemporaryDirectory() as folder:
+        file, data = f"{folder}/survey.toml", f"{folder}/data"
+        for words in (["survey", "new", file], ["survey", "publish", file, "--data", data]):
+            subprocess.run([COMMAND, *words], check=True, capture_output=True)
+        for verb in ("survey", "token", "keys"):
+            words = [verb, "list", "--data", data]
+            yield over_bare(f"deniable {verb} list, over the bare", [COMMAND, *words], 150)
+            words = [verb, "list", "--help"]
+            yield over_bare(f"deniable {verb} list --help, over the bare", [COMMAND, *words], 150)
 
 
 def over_bare(name: str, command: list[str], limit: float) -> Measurement:
@@ -34,7 +44,7 @@ def over_bare(name: str, command: list[str], limit: float) -> Measurement:
         "ms",
         limit,
         (max(ours) - best) / best,
-        f"bare interpreter {min(bare) * 1000:.0f} ms",
+        f"bare interpreter {min(bare) * 1000:.0f} ms, ratio {best / min(bare):.1f}",
     )
 
 

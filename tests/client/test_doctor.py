@@ -130,6 +130,7 @@ def test_a_state_folder_is_looked_at_and_nothing_is_changed(
     assert code == 0
     assert found["budget"]["says"] == "ε 1.5 spent, ε 0.5 of 2 left"
     assert found["reports"]["says"] == "1 made, 1 of them wait to be sent"
+    assert "people" not in found
     (folder / DATABASE).chmod(0o644)
     code, found = doctor("--state", str(folder))
     assert (code, found["permissions"]["well"]) == (1, False)
@@ -147,3 +148,23 @@ def test_it_speaks_in_words_and_wants_something_to_look_at(script: Script) -> No
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1
     assert "FAULT  server: the server answered with status 503\n       ask who" in ran.stdout
+
+
+def test_one_of_many_people_is_looked_at_by_their_id(
+    script: Script, client_of: MakeClient, tmp_path: Path
+) -> None:
+    """An app that answers for its users has no consent of its own: the doctor points to them."""
+    script.publish(document())
+    client = client_of()
+    client.consent(False)
+    client.person("ann").consent(True)
+    assert client.person("ann").answer("app-health", **ANSWERS).status == "queued"
+    client.close()
+    where = ("--state", str(tmp_path / "state"))
+    _, found = doctor(*where)
+    assert found["consent"]["says"].startswith("not given")
+    assert "1 more in this folder; name one with --person ID" in found["people"]["says"]
+    _, found = doctor(*where, "--person", "ann")
+    assert found["consent"]["says"] == "given"
+    assert found["reports"]["says"].startswith("1 made")
+    assert found["budget"]["says"].startswith("ε 1.5 spent")

@@ -4,13 +4,16 @@ what a command prints now; what is linked is there."""
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,12 +73,21 @@ NOT_RUN = {
         "The conformance kit: hold a client in any language to the protocol",
     ): "tests/conformance/test_conformance.py runs both clients",
 }
+# How many blocks a section has, if not one: so many does the test know of.
+SEVERAL = {
+    ("README.md", "The tour: one survey in a minute"): 5,
+    ("client/README.md", "Ten lines"): 3,
+    ("client/README.md", "A federated mean"): 2,
+    ("server/DEPLOYING.md", "Docker"): 2,
+    ("server/DEPLOYING.md", "Tokens and keys"): 2,
+    ("simulations/README.md", "In Python"): 3,
+}
 
 
 def test_every_block_is_run_or_is_named_as_not_run() -> None:
-    shown = {block.place[:2] for block in ALL if block.language != "indented"}
-    assert shown == RUN.keys() | NOT_RUN.keys()
+    shown = Counter(block.place[:2] for block in ALL if block.language != "indented")
     assert not RUN.keys() & NOT_RUN.keys()
+    assert shown == {place: SEVERAL.get(place, 1) for place in RUN.keys() | NOT_RUN.keys()}
 
 
 @pytest.mark.parametrize("place", RUN, ids=" ".join)
@@ -125,19 +137,19 @@ def known_options(words: list[str]) -> set[str]:
     """Of the verb, and of the action where one is named."""
     here, options = parser(), set[str]()
     for word in words:
-        choices = next((a.choices for a in here._actions if isinstance(a.choices, dict)), {})
-        if word not in choices:
+        below = _below(here)
+        if word not in below:
             break
-        here = choices[word]
-    for each in [here, *_below(here)]:
+        here = below[word]
+    for each in [here, *_below(here).values()]:
         options |= {option for action in each._actions for option in action.option_strings}
     return options
 
 
-def _below(here: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    for action in here._actions:
-        if isinstance(action.choices, dict):
-            yield from action.choices.values()
+def _below(here: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """Verbs, or actions."""
+    found = (each for each in here._actions if isinstance(each, argparse._SubParsersAction))
+    return next((each.choices for each in found), {})
 
 
 @pytest.mark.parametrize("document", documents())
@@ -199,7 +211,7 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
     assert len(rows) == 5
     for epsilon, people, direct in rows:
         said = printed(capsys, f"plan --kind bit --epsilon {epsilon} --error 0.01")
-        assert f"it takes {people} people" in said
+        assert re.search(rf"^{people} people tell it to ± 0\.0(1|0999),", said, re.MULTILINE), said
         assert f"about {direct} direct ones" in said
     (forty,) = re.findall(
         r"Forty people at ε 1 tell a share to (± [\d.]+) \(`deniable (.+)`\)", shown
@@ -207,36 +219,81 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
     assert f"40 people tell it to {forty[0]}," in printed(capsys, forty[1])
 
 
+def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    section = "Before you ask: plan"
+    (line,) = [block.text for block in ALL if block.section == section]
+    said, shown = printed(capsys, commands(line)[0]), section_of("server/README.md", section)
+    for each in filter(None, said.splitlines()):
+        assert f"    {each}\n" in shown or f"> {each}\n" in shown, each
+
+
+def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(printed(capsys, f"plan {line} --json"))
+    return said
+
+
+def test_a_text_s_floors_are_those_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """In people of a million, to the hundred, for each length that is named."""
+    shown = section_of("server/README.md", "Ask an open question")
+    lengths = re.findall(r"up to (\d+) (?:bytes must be answered )?by (?:about )?([\d,]*\d)", shown)
+    assert [int(length) for length, _ in lengths] == [8, 16, 32]
+    for length, people in lengths:
+        said = planned(capsys, f"--kind text --length {length} --epsilon 2 --people 1000000")
+        assert f"{round(1e6 * said['floor'], -2):,.0f}" == people
+
+
+def test_a_mean_vector_s_error_is_that_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = plain(section_of("client/README.md", "A federated mean"))
+    found = re.search(r"√\(([\d.]+) d / n\) at ε 1, .*√\(([\d.]+) d / n\) at ε 2", shown)
+    assert found
+    for epsilon, factor in enumerate(found.groups(), 1):
+        said = planned(capsys, f"--kind vector --dimension 100 --epsilon {epsilon} --people 100000")
+        assert float(factor) == pytest.approx(said["n_variance"] / 100, rel=0.02)
+    assert "A report is 9 bytes up to ε 4.4, and 10 from 4.8 on" in shown
+    for dimension in (2, 1024):
+        kind = f"--kind vector --dimension {dimension} --people 1000 --epsilon"
+        sizes = [planned(capsys, f"{kind} {epsilon}") for epsilon in ("4.4", "4.8")]
+        assert [said["payload_bytes"] for said in sizes] == [9, 10]
+
+
 def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = re.findall(r"\*\*What it costs\*\*: (.+?)\n\n", text_of("README.md"), re.DOTALL)
     people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
     (line,) = re.findall(r"`deniable ([^`]+)`", shown)
     said = printed(capsys, line)
-    assert f"it takes {people} people" in said
+    assert f"{people} people tell it to ± 0.01," in said
     assert f"about {direct} direct ones" in said
     assert "by more than a factor\nof 2.8" in shown
     assert " 2.8 " in printed(capsys, "odds 1")
 
 
-QUOTING = [
-    (section, line)
-    for section, line in ((block.section, commands(block.text)[0]) for block in ALL
-    if block.place[::2] == ("simulations/README.md", "indented"))
-    if re.search(r"^> ", section_of("simulations/README.md", section), re.MULTILINE)
-]  # fmt: skip
+def quoting() -> Iterator[tuple[str, str]]:
+    """Sections that quote, each with its first command; where the quotes are of other options,
+    these stand in the sentence before."""
+    document, seen = "simulations/README.md", set[str]()
+    yield "minimax", "simulate minimax"  # whose line stands with all its options
+    for block in ALL:
+        if block.place[::2] == (document, "indented") and block.section not in seen:
+            seen.add(block.section)
+            text = section_of(document, block.section)
+            if re.search(r"^> ", text, re.MULTILINE):
+                (line,) = commands(block.text)
+                options = re.search(r"with\s`(--share [^`]+)`", text)
+                line = f"simulate survey FILE {options[1]}" if options else line
+                yield block.section, line.removesuffix(" --json")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("section", "line"), QUOTING)
+@pytest.mark.parametrize(("section", "line"), list(quoting()))
 def test_a_study_prints_what_its_section_quotes(section: str, line: str, tmp_path: Path) -> None:
     """Every sentence that is quoted below the command, to the digit."""
     if "FILE" in line:
         assert main(["survey", "new", str(tmp_path / "FILE")]) == 0
-        line = line.replace("--answers answers.csv --within 0.02", "")
     command = [sys.executable, "-m", "deniable.shared.cli.command", *shlex.split(line)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
-    quoted = re.findall(r"(?:^> .*\n)+", section_of("simulations/README.md", section), re.MULTILINE)
-    for quote in quoted:
+    for quote in re.findall(
+        r"(?:^> .*\n)+", section_of("simulations/README.md", section), re.MULTILINE
+    ):
         for sentence in re.split(r"(?<=[.:;]) (?=[A-Z])", plain(quote)):
             assert sentence in plain(done.stdout), sentence

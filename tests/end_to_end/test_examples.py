@@ -1,4 +1,4 @@
-"""Every example, run as its first lines say: its own process, against a real server."""
+"""Every example, as a process of its own, against a real server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ from tests.client.scripted import QuietServer
 from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT
 from tests.eventually import PATIENCE, eventually
 
+HEARS_CTRL_C = (  # also where the tests themselves were started in the background, without it
+    "import runpy, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "sys.argv = sys.argv[1:]\n"
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
+)
 EXAMPLES = ROOT / "client/examples"
 
 
@@ -69,7 +75,12 @@ def app(place: Place, state: Path, *command: str) -> Iterator[str]:
         "DENIABLE_SERVER": place.server.url,
         "XDG_STATE_HOME": str(state),
     }
-    words = [sys.executable, "-m", *(port if word == "5000" else word for word in command)]
+    words = [
+        sys.executable,
+        "-c",
+        HEARS_CTRL_C,
+        *(port if word == "5000" else word for word in command),
+    ]
     process = subprocess.Popen(
         words, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
@@ -80,7 +91,10 @@ def app(place: Place, state: Path, *command: str) -> Iterator[str]:
         yield url
     finally:
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=PATIENCE)
+        try:
+            said, _ = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
     assert "Traceback" not in said, said
 
 
@@ -139,7 +153,7 @@ def test_the_fastapi_app(place: Place, tmp_path: Path) -> None:
 
 
 def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
-    """On a terminal it asks, and answers for a run that fails; it ends as the program did."""
+    """On a terminal it asks; it answers for every run, bad or good, and ends as the program did."""
     before = place.reports
     script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
     words = [
@@ -164,6 +178,8 @@ def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
     assert asked.returncode == 7
     assert "changes the odds" in asked.stderr
     assert "queued" in asked.stderr
+    good = subprocess.run([*words[:-1], ""], env=settings, capture_output=True, text=True)
+    assert (good.returncode, good.stderr.split(":")[0]) == (0, "already-answered")
     assert place.reports == before + 1
 
 

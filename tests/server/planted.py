@@ -3,6 +3,8 @@
 python planted.py late-commit serve ...    answers first and commits a moment later
 python planted.py no-deduplication serve ...      counts an envelope each time that it comes
 
+python planted.py unwritten serve ...    keeps in memory only what comes into the tables later
+
 python planted.py none serve ...   has none. In PostgreSQL all of them settle without a pause.
 """
 
@@ -14,18 +16,19 @@ from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import Upload, UploadKey
 from deniable.server.store.postgres import settling
 from deniable.server.store.postgres.reports import PostgresTransaction
+from deniable.server.store.sqlite.redo import Redo
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.shared.cli.command import main
 
 honest_commit = Writer._commit
 
 
-def late_commit(self: Writer, group: list[_Request]) -> None:
+def late_commit(self: Writer, group: list[_Request], *, later: bool = False) -> bool:
     for request in group:
         request.settle(["accepted"] * len(request.uploads))
     time.sleep(0.2)
     unheard = [_Request(request.uploads, request.size, lambda _: None) for request in group]
-    honest_commit(self, unheard)
+    return honest_commit(self, unheard, later=later)
 
 
 def no_deduplication(
@@ -34,10 +37,16 @@ def no_deduplication(
     return {upload.key for upload in uploads}
 
 
+def unwritten(self: Redo, content: bytes) -> None:
+    self._half = len(content) % 2
+
+
 if __name__ == "__main__":
     settling.PAUSE_SECONDS = settling.SHARE = 0
     if sys.argv[1] == "late-commit":
         Writer._commit = late_commit  # type: ignore[method-assign]  # that is the bug
+    elif sys.argv[1] == "unwritten":
+        Redo._write = unwritten  # type: ignore[method-assign]  # that is the bug
     elif sys.argv[1] == "no-deduplication":
         SqliteTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # that is the bug
         PostgresTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # the same

@@ -25,7 +25,8 @@ from pathlib import Path
 import pytest
 
 from deniable.server.http.auth import new_token
-from deniable.server.store import Place, PublishedSurvey, create_store, open_store
+from deniable.server.intake.recovery import open_recovered
+from deniable.server.store import Place, PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.periods import PERIODS
@@ -63,7 +64,7 @@ class Trial:
             self.kill_often()
             for each in done:
                 each.result(PATIENCE)
-        with open_store(self.data) as store:
+        with open_recovered(self.data) as store:
             (tally,) = store.tallies(self.asked.sequence)
             return [tally.reports, *tally.cells.tolist()]
 
@@ -179,6 +180,13 @@ def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
 
 def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("late-commit"))
+    assert trial.run()[0] < trial.truth()[0]
+
+
+def test_keeping_in_memory_what_comes_into_the_tables_later_would_be_noticed(
+    tmp_path: Path,
+) -> None:
+    trial = Trial(tmp_path / "data", batches=200, kills=4, command=planted("unwritten"))
     assert trial.run()[0] < trial.truth()[0]
 
 

@@ -25,6 +25,7 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.server.http.auth import new_token
+from deniable.server.intake.recovery import open_recovered
 from deniable.server.store import create_store, open_store
 from deniable.shared.sealing import SEALED_TYPE, seal
 from deniable.shared.survey.sealing_key import create_sealing_key, sealing_hex
@@ -82,7 +83,7 @@ class Trial:
             for each in done:
                 each.result(PATIENCE)
             eventually(self.is_empty, "the relay's end")
-        with open_store(self.folder / "data") as store:
+        with open_recovered(self.folder / "data") as store:
             tallies = store.tallies(self.asked.sequence)
             return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else [0]
 

@@ -29,6 +29,8 @@ def test_a_batch_and_a_round_are_told_apart() -> None:
     assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
     assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
     assert batch.delta == whole.delta == "0.000001"
+    told = (Path(__file__).parents[2] / "server/DEPLOYING.md").read_text("utf-8")
+    assert f"these are {batch.epsilon} for 1,000 people and {whole.epsilon} for 50,000" in told
 
 
 def test_a_small_round_is_one_batch() -> None:

@@ -38,11 +38,11 @@ class Faulty(SqliteStore):
     held = False
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
+    def transaction(self, *, later: bool = False) -> Iterator[SqliteTransaction]:
         if self.gate is not None:
             self.held = True
             self.gate.wait(PATIENCE)
-        with super().transaction() as transaction:
+        with super().transaction(later=later) as transaction:
             yield transaction
             if self.faults:
                 raise self.faults.pop(0)
@@ -298,8 +298,8 @@ def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> 
             return gone
 
         @contextmanager
-        def transaction(self) -> Iterator[SqliteTransaction]:
-            with super().transaction() as transaction:
+        def transaction(self, *, later: bool = False) -> Iterator[SqliteTransaction]:
+            with super().transaction(later=later) as transaction:
                 yield transaction
             events.append("commit")
 

@@ -369,9 +369,11 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
         elif isinstance(mechanism, GroupedDesign):  # of the reports that the group has
-            rate = mechanism.rate(0, answer) / mechanism.shares[0]
-            spread = rate * (1 - rate) * (ONE / (mechanism.each.keep - mechanism.each.lie)) ** 2
-            stated = mechanism.each.variance(1, float(answer == 0))
+            each = mechanism.each
+            speaking = [cell for cell in range(each.cells) if 0 in each.supported_by(cell)]
+            rate = sum(mechanism.rate(cell, answer) for cell in speaking) / mechanism.shares[0]
+            spread = rate * (1 - rate) * (ONE / (each.keep - each.lie)) ** 2
+            stated = each.variance(1, float(answer == 0))
         else:
             rate = float(supporting(mechanism, 0, row))
             spread = rate * (1 - rate) * (ONE / (mechanism.keep - mechanism.lie)) ** 2

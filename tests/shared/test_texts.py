@@ -172,6 +172,18 @@ def test_what_a_text_question_cannot_be_is_refused(more: dict[str, Any], says: s
         parse_toml(survey_text(in_toml("word", "text", **more)))
 
 
+def test_a_report_of_three_bytes_speaks_for_as_many_buckets_as_one_of_513() -> None:
+    """And with 65,536 buckets, which a set of so many has no room for, it has four."""
+    sets, small = asking(epsilon="2"), asking(epsilon="2", mechanism="grouped-projective-geometry")
+    assert (sets.mechanism.payload_size, small.mechanism.payload_size) == (513, 3)
+    assert small.mechanism.floor(10**6) < 1.01 * sets.mechanism.floor(10**6)
+    most = asking(epsilon="2", buckets=65_536)
+    assert most.mechanism.name == "grouped-projective-geometry"
+    assert most.mechanism.payload_size == 4
+    spoken = int(small.describe(5 << 8).partition("is in ")[2].partition(" of")[0])
+    assert spoken == len(list(small.mechanism.each.supported_by(5))) > 300
+
+
 def test_a_report_says_what_it_stands_for() -> None:
     split = QUESTION.mechanism.encoding.joined
     said = [QUESTION.describe(split(group, 0b11)) for group in (0, 1, 18)]

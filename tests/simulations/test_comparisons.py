@@ -18,8 +18,8 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
 from deniable.simulations.frame.comparison import Z95, figure, half_width
-from deniable.simulations.studies import bit
-from deniable.simulations.studies.histogram import many_options_price
+from deniable.simulations.studies.bit.prices import exact_price
+from deniable.simulations.studies.histogram.report import many_options_price
 from deniable.simulations.studies.median.central import choose
 from deniable.simulations.studies.median.local_search import GROUPS, once, search, two_groups
 from deniable.simulations.studies.median.people import (
@@ -78,7 +78,7 @@ def test_the_test_above_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("people", [1, 100, 10**9])
 def test_the_price_of_locality_is_half_the_people_exactly(epsilon: str, people: int) -> None:
     """In fractions, no tolerance: the realised randomized response by geometric noise."""
-    assert bit.exact_price(Epsilon(epsilon), people) == Fraction(people, 2)
+    assert exact_price(Epsilon(epsilon), people) == Fraction(people, 2)
 
 
 def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) 
         found.figure("prices")
     page = found.write(tmp_path / "out").read_text("utf-8")
     assert found.findings[0] in page
-    assert "simulate(&#x27;bit&#x27;, epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
+    assert "simulate(\n    &#x27;bit&#x27;,\n    epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
     assert found._repr_html_().count("<svg ") == 2
 
 

@@ -20,8 +20,9 @@ from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations import simulate
 from deniable.simulations.frame.comparison import drawn_columns
 from deniable.simulations.frame.registry import SUMMARIES
-from deniable.simulations.studies.bit import drawn_price
-from deniable.simulations.studies.histogram import ADD, BEST, with_best
+from deniable.simulations.studies.bit.prices import drawn_price
+from deniable.simulations.studies.histogram.curator import with_best
+from deniable.simulations.studies.histogram.series import ADD, BEST
 
 Rows = Sequence[Mapping[str, Any]]  # Any: what rows hold
 FEW: dict[str, dict[str, Any]] = {

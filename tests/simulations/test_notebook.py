@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "simulations/examples/students_tour.ipynb"
+README = (Path(__file__).parents[2] / "simulations/README.md").read_text("utf-8")
 NAME = "students_tour"
 TAGS = {"noise", "figure"}  # cells that print something else each time, or nothing to compare
 
@@ -37,6 +40,18 @@ def test_the_students_tour_prints_what_it_shows(names: dict[str, Any]) -> None:
         shown = "".join(line for output in cell["outputs"] for line in output["text"])
         assert tags <= TAGS
         assert shown == ("" if tags else printed.getvalue()), "".join(cell["source"])
+
+
+def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None:
+    """By the line that simulations/README.md shows, with fewer people."""
+    (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", README, re.MULTILINE)
+    cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+    (source,) = ["".join(c["source"]) for c in cells if "class HalfBit" in "".join(c["source"])]
+    (tmp_path / "own.py").write_text(source.partition("both = ")[0], "utf-8")
+    words = [sys.executable, "-m", *line.split(), "--repetitions", "20", "--json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "own:HalfBit" in {row.get("mechanism") for row in json.loads(done.stdout)["cells"]}
 
 
 def test_it_has_the_form_of_a_notebook() -> None:

@@ -9,8 +9,8 @@ import pytest
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.studies.synthetic import SURE, blr, limit
 from deniable.simulations.studies.synthetic.attributes import Attributes
+from deniable.simulations.studies.synthetic.limits import SURE, blr, limit
 
 
 def counted(people: Attributes, one: int, other: int, weights: np.ndarray) -> np.ndarray:

@@ -334,4 +334,9 @@ export const MECHANISMS = {
   },
   "grouped-subset-selection": { kind: "text", sizes: [2, 8_192], make: grouped(subsetSelection) },
   "grouped-unary": { kind: "text", sizes: [2, 8_192], make: grouped(unary) },
+  "grouped-projective-geometry": {
+    kind: "text",
+    sizes: [2, 65_536],
+    make: grouped(projectiveGeometry),
+  },
 };

@@ -6,6 +6,7 @@ import importlib
 import random
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,8 @@ WORDS = {"oslo": 2_000, "rome": 1_800, "mün": 1_500, "東": 1_300, "a": 1_200}
 
 
 @cache
-def asking(epsilon: str = "4", length: int = 4, salt: str = "town") -> Text:
-    asked = in_toml("town", "text", epsilon, length=length, salt=salt)
+def asking(epsilon: str = "4", salt: str = "town", **more: Any) -> Text:  # Any: what TOML holds
+    asked = in_toml("town", "text", epsilon, **{"length": 4, "salt": salt, **more})
     (question,) = parse_toml(survey_text(asked)).questions
     assert isinstance(question, Text)
     return question
@@ -44,20 +45,30 @@ def tally(question: Text, people: dict[str, int], seed: int = 20261119) -> Cells
     return text_tally(question, people, alone, np.random.default_rng(seed))
 
 
+SURVEYS: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "grouped-projective-geometry"},
+    {"buckets": 65_536},
+]
+
+
 @cache
-def found() -> tuple[Estimate, ...]:
-    return estimates(asking(), tally(asking(), WORDS), PEOPLE)
+def found(number: int = 0) -> tuple[Estimate, ...]:
+    asked = asking(**SURVEYS[number])
+    return estimates(asked, tally(asked, WORDS), PEOPLE)
 
 
-def test_every_text_above_the_floor_is_found_and_no_other() -> None:
+@pytest.mark.parametrize("number", range(len(SURVEYS)))
+def test_every_text_above_the_floor_is_found_and_no_other(number: int) -> None:
     """Of every length, and in several scripts; most of the people share theirs with nobody."""
-    floor = asking().mechanism.floor(PEOPLE) * PEOPLE
+    floor = asking(**SURVEYS[number]).mechanism.floor(PEOPLE) * PEOPLE
     assert 0.95 * min(WORDS.values()) < floor < min(WORDS.values())
-    assert {each.label for each in found()} == set(WORDS)
+    assert {each.label for each in found(number)} == set(WORDS)
 
 
-def test_shares_are_estimated_with_intervals_that_hold_them() -> None:
-    for each in found():
+@pytest.mark.parametrize("number", range(len(SURVEYS)))
+def test_shares_are_estimated_with_intervals_that_hold_them(number: int) -> None:
+    for each in found(number):
         share = WORDS[each.label] / PEOPLE
         assert each.low < share < each.high
         assert abs(each.estimate - share) < 5 * each.standard_error

@@ -1,6 +1,6 @@
 """What is recorded: the real store and writer take envelopes from several clients at once.
 
-python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF]    SQLite's synchronous
+python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES]    what is synced
 
 What was acknowledged is written to a file of the folder, which the recording keeps in its order.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Upload
-from deniable.server.store.sqlite import database
+from deniable.server.store.sqlite import database, redo
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from tests.server.surveys import DECEMBER
@@ -28,7 +28,10 @@ COUNTED = 1, "accepted"
 
 
 def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
-    database.PRAGMAS = tuple(each.replace("FULL", syncs) for each in database.PRAGMAS)
+    if syncs == "OFF":
+        database.PRAGMAS = tuple(each.replace("FULL", syncs) for each in database.PRAGMAS)
+    if syncs != "FULL":
+        redo.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all of it but a sync
     with SqliteStore.open(data) as store:
         catalogue = Catalogue(store)
         writer = Writer(store, catalogue, Clock(now=lambda: NOON))
@@ -43,6 +46,15 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
         for client in clients:
             client.join()
         os._exit(0)  # the power is cut: nothing is closed
+
+
+class Unsynced:
+    """The system's calls, but for one."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def fdatasync(self, _: int) -> None: ...
 
 
 def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed: int) -> None:

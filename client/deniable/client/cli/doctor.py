@@ -16,6 +16,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--key", action="append", metavar="HEX", help="and which surveys this key has signed"
     )
     parser.add_argument("--state", metavar="DIR", help="check an app's state folder")
+    parser.add_argument("--person", metavar="ID", help="one of its many people, by the app's id")
     parser.add_argument("--max-epsilon", default="6", metavar="E", help="the app's cap (6)")
     parser.add_argument("--ca", metavar="FILE", help="authorities, instead of the usual ones")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
@@ -39,7 +40,7 @@ def _findings(chosen: Namespace) -> Iterator[Finding]:
     if chosen.state is not None:
         from deniable.client.doctoring.folder import look_at_folder
 
-        yield from look_at_folder(chosen.state, chosen.max_epsilon)
+        yield from look_at_folder(chosen.state, chosen.max_epsilon, chosen.person)
 
 
 DOCTOR = Verb(

@@ -17,20 +17,25 @@ from deniable.shared.errors import StoreUnusable
 ANY_KEY = "00" * 32  # the caps alone are asked of the policy
 
 
-def look_at_folder(folder: str, max_epsilon: str) -> Iterator[Finding]:
+def look_at_folder(folder: str, max_epsilon: str, person: str | None = None) -> Iterator[Finding]:
+    """Of one person's consent, budget and reports: by the app's id, or the install's own."""
     state, policy = State(folder), Policy([ANY_KEY], max_epsilon=max_epsilon)
     if not state.begun:
         yield Finding("state", True, f"{state.folder} holds no state yet: nobody has agreed")
         return
     yield _permissions(state)
     try:
-        seen = summary(state, Identity(None))
+        seen = summary(state, Identity(person))
     except StoreUnusable as error:
         cure = "put back what was there, or delete the folder to begin as a new install"
         yield Finding("state", False, str(error), cure)
         return
     yield Finding("state", True, "whole, and its ledger too")
     yield _consent(seen)
+    if seen.others:
+        yield Finding(
+            "people", True, f"{seen.others} more in this folder; name one with --person ID"
+        )
     left = budget(seen.ledger, policy)
     cure = "no survey is answered any more: that is what the cap is for" if left.left == "0" else ""
     yield Finding(

@@ -13,13 +13,13 @@ from urllib.request import Request
 import msgspec
 
 from deniable.server.process.calling import OPENER, checked
+from deniable.server.process.settings import TOKEN
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from deniable.server.results import Results
     from deniable.server.store import RegisterEntry
 
-TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable
 Document = TypeVar("Document", bound=msgspec.Struct)
 MOST_BYTES = 2**26
 SECONDS = 30.0

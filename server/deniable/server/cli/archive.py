@@ -49,10 +49,10 @@ def recount_arguments(parser: ArgumentParser) -> None:
 
 
 def run_archive(chosen: Namespace) -> int:
+    from deniable.server.intake.recovery import open_recovered
     from deniable.server.intake.upkeep import purge_sealed
-    from deniable.server.store import open_store
 
-    with open_store(chosen.data) as store:
+    with open_recovered(chosen.data) as store:
         done = [_archived(store, each, chosen) for each in _over(store, chosen)]
         if chosen.purge and done and not purge_sealed(store):
             print(LOGGED, file=sys.stderr)

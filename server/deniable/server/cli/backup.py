@@ -32,9 +32,12 @@ def restore_arguments(parser: ArgumentParser) -> None:
 
 
 def run_backup(chosen: Namespace) -> int:
+    from deniable.server.intake.recovery import open_recovered
     from deniable.server.store import back_up
 
-    size = back_up(folder(chosen.data, BY_PG_DUMP), chosen.to)
+    data = folder(chosen.data, BY_PG_DUMP)
+    with open_recovered(data):
+        size = back_up(data, chosen.to)
     if chosen.json:
         print(json.dumps({"file": str(chosen.to), "bytes": size}))
     else:

@@ -73,6 +73,7 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
+    from deniable.server.intake.recovery import open_recovered
     from deniable.server.store import Inspection
 
     try:
@@ -80,6 +81,9 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
             damage = inspection.damage()
         cure = RESTORE if damage else ""
         yield Finding("file", damage is None, damage or "the database is whole", cure)
+        if repair:
+            with open_recovered(data):
+                pass
         surveys, unread = _surveys(data)
         yield from unread
         yield Finding("surveys", not unread, f"whole and signed: {len(surveys)}")

@@ -64,14 +64,17 @@ def _file(chosen: Namespace) -> int:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.store import open_store
+    from deniable.server.glance import glance
 
-    with open_store(chosen.data) as store:
-        enrolled, retired = store.enrolled_keys(), store.retired_keys()
-        signed = Counter(row.key for row in store.surveys() if not row.closed)
+    seen = glance(chosen.data)
+    signed = Counter(each.key for each in seen.surveys if not each.closed)
     rows = [
-        {"key": key, "state": "retired" if key in retired else "enrolled", "surveys": signed[key]}
-        for key in sorted(enrolled | retired | signed.keys())
+        {
+            "key": key,
+            "state": "retired" if key in seen.retired else "enrolled",
+            "surveys": signed[key],
+        }
+        for key in sorted(seen.enrolled | seen.retired | signed.keys())
     ]
     if chosen.json:
         print(json.dumps({"keys": rows}))

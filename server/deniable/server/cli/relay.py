@@ -9,11 +9,10 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
 
-from deniable.server.cli.results import TOKEN
 from deniable.server.cli.serve import EXPOSED, is_loopback
+from deniable.server.process.settings import TOKEN
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
-from deniable.shared.sealing import BATCH
 
 HOURS, MEGABYTES = 24.0, 256
 
@@ -29,9 +28,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         type=int,
-        default=BATCH,
         metavar="N",
-        help="so many envelopes at least leave together (default: %(default)s)",
+        help="so many envelopes at least leave together (default: 1000)",
     )
     parser.add_argument(
         "--hours",
@@ -59,10 +57,12 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.calling import checked
     from deniable.server.relay.serving import relay
     from deniable.server.relay.settings import Settings
+    from deniable.shared.sealing import BATCH
 
     token = chosen.token or os.environ.get(TOKEN)
     if not token:
         raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
+    chosen.batch = BATCH if chosen.batch is None else chosen.batch
     if chosen.batch < 1 or chosen.most < 1 or not 0 < chosen.hours < float("inf"):
         raise WrongUse("--batch and --most are 1 or more, --hours is above 0")
     settings = Settings(

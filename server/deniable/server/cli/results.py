@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place
+from deniable.server.process.settings import TOKEN
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     )
     from deniable.server.results.display import Figures
 
-TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable
 HEADINGS = ("question", "label", "estimate", "95 % interval", "±", "these people", "reports")
 NUMBERS_FROM = 2  # the columns from here on are aligned to the right
 ROWS_SHOWN = 40

@@ -156,16 +156,14 @@ def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
+    from deniable.server.glance import glance
 
-    with open_store(chosen.data) as store:
-        surveys = Catalogue(store).surveys()
+    surveys = glance(chosen.data).surveys
     if chosen.json:
         rows = [
             {
                 "id": each.id,
-                "name": each.name,
+                "name": each.survey.name,
                 "state": each.state,
                 "opens": each.survey.opens.isoformat(),
                 "closes": each.survey.closes.isoformat(),
@@ -179,8 +177,9 @@ def _list(chosen: Namespace) -> int:
         print(json.dumps({"surveys": rows}, ensure_ascii=False))
         return 0
     for each in surveys:
-        days = f"{each.survey.opens} to {each.survey.closes}"
-        print(f"{each.id[:12]}  {each.state:6}  {days}  {each.name}")
+        said = each.said
+        days = f"{said['opens']} to {said['closes']}"
+        print(f"{each.id[:12]}  {each.state:6}  {days}  {said['name']}")
     if not surveys:
         print(
             "nothing is published yet; begin with: deniable survey new, then "

@@ -63,10 +63,9 @@ def _create(chosen: Namespace) -> int:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.store import open_store
+    from deniable.server.glance import glance
 
-    with open_store(chosen.data) as store:
-        tokens = store.tokens()
+    tokens = glance(chosen.data).tokens
     if chosen.json:
         rows = [
             {

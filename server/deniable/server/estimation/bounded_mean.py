@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
 
 
 def interval(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
@@ -79,14 +80,13 @@ def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
     """
     from scipy.special import ndtr
 
-    above = np.expand_dims(pole, -1)
+    above = np.asarray(pole)[..., np.newaxis]
     weights = shapes / (above - values)
-    x = (weights @ values) / weights.sum(-1)
-    tilted = (values - np.expand_dims(x, -1)) / np.expand_dims(pole - x, -1)
-    w = np.sqrt(2 * (shapes * np.log1p(-tilted)).sum(-1))
-    u = np.sqrt((shapes * (tilted / (1 - tilted)) ** 2).sum(-1))
-    density = np.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
-    return x, ndtr(-w) + density * (1 / u - 1 / w)
+    x = weights @ values / weights.sum(-1)
+    apart = values - x[..., np.newaxis]
+    w = np.sqrt(2 * (shapes * np.log1p(apart / (x - pole)[..., np.newaxis])).sum(-1))
+    u = np.sqrt((shapes * (apart / (above - values)) ** 2).sum(-1))
+    return x, ndtr(-w) + np.exp(-(w**2) / 2) * (1 / u - 1 / w) / ROOT_OF_TWO_PI
 
 
 def _beta_upper(values: Array, shapes: Array, tail: float) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from deniable.server.intake.tally import tally
-from deniable.server.store import Cells, Transaction, Upload, UploadKey
+from deniable.server.store import Cells, Store, Transaction, Upload, UploadKey
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
 Outcome = Literal["accepted", "duplicates", "late"]
@@ -25,6 +26,19 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
         outcomes[upload.key] if firsts[upload.key] is upload else _repeated(outcomes[upload.key])
         for upload in uploads
     ]
+
+
+def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
+    """Count what was acknowledged and has not come into the tables, if there is any; what is there
+    after all is a duplicate. Where it was kept it stays, but for a server's: that overwrites it."""
+    uploads = [
+        Upload(published, each.round, each.kept.id, each.kept.reports, each.kept.payload)
+        for each in store.unsettled()
+        if (published := catalogue.get(each.survey))  # else it was deleted, with all its reports
+    ]
+    if uploads:
+        with store.transaction(later=serves) as transaction:
+            commit(transaction, uploads)
 
 
 def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[UploadKey, Outcome]:

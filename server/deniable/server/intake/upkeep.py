@@ -8,6 +8,7 @@ rounds are sealed first, and then a slice goes after each group, so that uploads
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from deniable.server.intake.calendar import Calendar
+from deniable.server.intake.commit import recover
 from deniable.server.store import PublishedSurvey, Store, StoreLost
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -24,6 +26,9 @@ from deniable.shared.errors import StoreUnusable
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
 FORGET_SECONDS = 10.0
+SETTLE_SECONDS = 0.1  # under load, until groups come into the tables and their order is forgotten
+PAUSE_SECONDS = 0.02  # the same, if nothing comes meanwhile
+IDLE_SECONDS = 1.0  # until it is looked what else is due
 SLICE = 32  # buckets that are deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
@@ -40,6 +45,7 @@ class Upkeep:
         self._outcomes: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
         self._flush_at = self._purge_at = clock.seconds()
+        self._settle_at = math.inf
         self._purging, self._gone = False, 0
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
@@ -47,8 +53,9 @@ class Upkeep:
         with self._lock:
             self._outcomes.update(outcomes)
 
-    def do_what_is_due(self) -> bool:
-        """Never for long: whether there is more to do at once."""
+    def do_what_is_due(self, *, later: bool = False) -> float:
+        """Never for long: in how many seconds more is due, if nothing comes. `later`: what has just
+        come need not be in the tables yet."""
         seconds = self._clock.seconds()
         if seconds >= self._flush_at:
             self.flush()
@@ -59,8 +66,25 @@ class Upkeep:
             self._purge_at = seconds + PURGE_SECONDS
         if self._purging:
             self._try(self._purge)
-        self._try(self._store.forget_order)
-        return self._purging
+        else:
+            self._settle_at = min(self._settle_at, seconds + SETTLE_SECONDS)
+            if later and seconds < self._settle_at:
+                return PAUSE_SECONDS
+        self._try(self._settle)
+        return 0.0 if self._purging else IDLE_SECONDS
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        self.flush()
+        try:
+            self._settle()
+        except StoreUnusable as error:
+            log.warning("%s; the next start tries it again", error)
+
+    def _settle(self) -> None:
+        self._settle_at = math.inf
+        recover(self._store, self._catalogue, serves=True)
+        self._store.forget_order()
 
     def flush(self) -> None:
         with self._lock:

@@ -4,6 +4,9 @@ Group commit: while one transaction goes to disk the next uploads gather, so the
 shared by up to 1,024 requests. An upload is answered only after the commit that holds it; whatever
 is not known to be on disk is answered with `Unavailable`, and the client sends it again.
 
+Of requests that come at once, or one upon another, a group need only be on disk, and comes into the
+tables with those after it: when nobody has come for a moment, or after a tenth of a second.
+
 A disk that fails (StoreLost) ends it: what a failed write has left is unknown until the next start
 has read the file again, so nothing more is acknowledged.
 """
@@ -19,8 +22,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Literal
 
-from deniable.server.intake.commit import Outcome, commit
-from deniable.server.intake.upkeep import Upkeep
+from deniable.server.intake.commit import Outcome, commit, recover
+from deniable.server.intake.upkeep import PAUSE_SECONDS, Upkeep
 from deniable.server.store import Store, StoreLost, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -30,7 +33,6 @@ MOST_REQUESTS = 1_024  # in one transaction
 MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
 MOST_WAITING = 4_096  # requests in the queue
 MOST_WAITING_BYTES = 64 * 2**20
-IDLE_SECONDS = 1.0  # until a writer without uploads looks what else is due
 
 log = logging.getLogger("deniable.server")
 
@@ -54,7 +56,7 @@ class Writer:
     """Begins with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock | None = None) -> None:
-        self._store, self._clock = store, clock or Clock()
+        self._store, self._catalogue, self._clock = store, catalogue, clock or Clock()
         self._upkeep = Upkeep(store, catalogue, self._clock)
         self._ready = threading.Condition()
         self._waiting: deque[_Request] = deque()
@@ -125,11 +127,11 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            more = True  # at the start: also what a killed server has left in the log
-            while (group := self._next_group(0.0 if more else IDLE_SECONDS)) is not None:
-                if group:
-                    self._commit(group)
-                more = self._upkeep.do_what_is_due()
+            patience = 0.0  # at the start: also what a killed server has left
+            while (group := self._next_group(patience)) is not None:
+                crowded = patience == PAUSE_SECONDS or len(group) > 1 or bool(self._waiting)
+                later = bool(group) and self._commit(group, later=crowded)
+                patience = self._upkeep.do_what_is_due(later=later)
         except StoreLost as error:
             log.critical("%s: no more reports are taken until the next start", error)
         finally:
@@ -148,11 +150,13 @@ class Writer:
             self._waiting_bytes -= sum(request.size for request in group)
             return group if group or self._state == "running" else None
 
-    def _commit(self, group: list[_Request]) -> None:
+    def _commit(self, group: list[_Request], *, later: bool = False) -> bool:
+        """Whether it is still to come into the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
         try:
-            with self._store.transaction() as transaction:
+            recover(self._store, self._catalogue, serves=True)
+            with self._store.transaction(later=later) as transaction:
                 outcomes = iter(commit(transaction, uploads))
         except StoreLost:
             self._refuse(group)
@@ -160,14 +164,15 @@ class Writer:
         except StoreUnusable as error:
             log.error("%s; a group of %d uploads may try again", error, len(uploads))
             self._refuse(group)
-            return
+            return False
         except Exception:  # whatever it was, nothing was counted and all may try again
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)
-            return
+            return False
         self.observe_commit(self._clock.seconds() - begin)
         for request in group:
             request.settle(list(islice(outcomes, len(request.uploads))))
+        return later
 
     def _refuse(self, group: Iterable[_Request]) -> None:
         error = "the reports could not be written to disk; send the same body again later"
@@ -180,4 +185,4 @@ class Writer:
             self._state = "ended"
             self._refuse(self._waiting)
             self._waiting.clear()
-        self._upkeep.flush()
+        self._upkeep.end()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the name of a variable: what this machine shows to another
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -16,6 +16,7 @@ from deniable.server.store.records import (
     State,
     SurveyRow,
     Token,
+    Unsettled,
     Upload,
     UploadKey,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "SurveyRow",
     "Token",
     "Transaction",
+    "Unsettled",
     "Upload",
     "UploadKey",
     "back_up",

@@ -20,6 +20,7 @@ from deniable.server.store.records import (
     RoundTally,
     SurveyRow,
     Token,
+    Unsettled,
     Upload,
     UploadKey,
 )
@@ -115,8 +116,14 @@ class Store(Protocol):
 
     # Reports
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """After the block all of it is on disk, or nothing."""
+    def transaction(self, *, later: bool = False) -> AbstractContextManager[Transaction]:
+        """After the block all of it is on disk, or nothing. `later`: that nobody waits for, outside
+        of this process, may come into the tables a moment later, with other groups."""
+        ...
+
+    def unsettled(self) -> Sequence[Unsettled]:
+        """What was acknowledged by a transaction that was to come into the tables later, and had
+        not when it was cut off. It is here until a transaction has brought it there."""
         ...
 
     def tallies(

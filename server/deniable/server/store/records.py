@@ -110,6 +110,14 @@ class Kept(NamedTuple):
     payload: bytes
 
 
+class Unsettled(NamedTuple):
+    """An envelope that was acknowledged and may not be in the tables."""
+
+    survey: str  # its id: a sequence may mean another survey by now
+    round: int
+    kept: Kept
+
+
 @dataclass(frozen=True)
 class Token:
     """A token as the store knows it: by its hash, so nobody who reads the store can use it."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
 
+from deniable.shared.cli.entry_points import entry_points
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
@@ -25,8 +24,9 @@ WELL, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has found some
 
 def main(arguments: Sequence[str] | None = None) -> int:
     verbs = find_verbs()
-    parser = make_parser(verbs)
-    words = _asked(parser, list(sys.argv[1:] if arguments is None else arguments), verbs)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = make_parser(verbs, frozenset(given))
+    words = _asked(parser, given, verbs)
     chosen, more = parser.parse_known_args(words)
     if more:
         parser.error(_not_known(more))
@@ -53,8 +53,7 @@ def _asked(
 
 def find_verbs() -> dict[str, Verb]:
     """Every verb of every installed part, by name; those of one name together."""
-    places = (place.partition(":") for place in _entry_points())
-    parts = [getattr(import_module(module), name) for module, _, name in places]
+    parts = [place.load() for place in entry_points(GROUP)]
     found: dict[str, Verb] = {}
     for verb in sorted((verb for verbs in parts for verb in verbs), key=lambda v: v.option or ""):
         first = found.get(verb.name)
@@ -62,21 +61,10 @@ def find_verbs() -> dict[str, Verb]:
     return found
 
 
-def _entry_points() -> Iterator[str]:
-    """`module:name` of each entry in the group, from the files that installers write. Reading them
-    here takes 2 ms; `importlib.metadata` takes 70 ms to load, half of what `--help` may take."""
-    for folder in dict.fromkeys(sys.path):
-        for path in Path(folder).glob("*.dist-info/entry_points.txt"):
-            section = ""
-            with path.open(encoding="utf-8") as file:
-                for line in map(str.strip, file):
-                    if line.startswith("["):
-                        section = line.strip("[]")
-                    elif section == GROUP and "=" in line:
-                        yield line.partition("=")[2].strip()
-
-
-def make_parser(verbs: Mapping[str, Verb]) -> argparse.ArgumentParser:
+def make_parser(
+    verbs: Mapping[str, Verb], words: Container[str] | None = None
+) -> argparse.ArgumentParser:
+    """Of `words`, if they are given, only the verbs among them are told what they take."""
     parser = argparse.ArgumentParser(
         prog="deniable",
         description="Ask a crowd anything; hold nobody's answer.",
@@ -95,6 +83,8 @@ def make_parser(verbs: Mapping[str, Verb]) -> argparse.ArgumentParser:
             conflict_handler=conflicts,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        if words is not None and name not in words:
+            continue
         for verb in parts:
             verb.arguments(command)
         examples = "\n".join(["for example:", *(f"  {verb.example}" for verb in parts)])

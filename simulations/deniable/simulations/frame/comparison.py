@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame.figures import FAINT, LOOKS, Look, new_figure
+from deniable.simulations.frame.figures import LOOKS, Look, new_figure
 from deniable.simulations.frame.study import Row, Table
 
 if TYPE_CHECKING:
@@ -174,13 +174,11 @@ def _label_ends(axes: Any, ends: list[tuple[float, Series]], people: float) -> N
             xytext=(1.02, (place - low) / (high - low)),
             textcoords=axes.transAxes,
             va="center",
-            color=each.look.color,
-            fontweight="bold",
             fontsize=9,
             arrowprops={
                 "arrowstyle": "-",
-                "color": FAINT,
-                "lw": 0.5,
+                "color": each.look.color,
+                "lw": 1.2,
                 "shrinkB": 3,
                 "relpos": (0, 0.5),
             },

@@ -44,6 +44,15 @@ LOOKS = (
     Look("#e69f00", "v", (0, (5, 1, 1, 1, 1, 1))),  # orange
     Look("#56b4e9", "P", (0, (3, 1))),  # sky
 )
+ON_DARK = {  # the same colours on a dark page: a page takes these there
+    "#0072b2": "#56a8e0",
+    "#d55e00": "#f58a42",
+    "#009e73": "#2cc79a",
+    "#cc79a7": "#e09ac3",
+    "#e69f00": "#f0b429",
+    "#56b4e9": "#8fd0f5",
+    "#8c510a": "#c98a4b",
+}
 STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
     "svg.hashsalt": "deniable",
     "font.size": 10,

@@ -59,8 +59,8 @@ def as_python(study: Study, seed: int, options: Options) -> str:
     if any(option.name not in options for option in study.options):
         return ""  # a file, say, of which only a digest is kept
     words = [f"{option.name}={options[option.name]!r}" for option in study.options]
-    call = ", ".join([repr(study.name), *words, f"seed={seed}"])
-    return "\n".join([*lines, f"found = simulate({call})", "found.frame()"])
+    given = [f"    {word}," for word in (repr(study.name), *words, f"seed={seed}")]
+    return "\n".join([*lines, "found = simulate(", *given, ")", "found.frame()"])
 
 
 def _write_parquet(path: Path, rows: Sequence[Row]) -> None:

@@ -49,6 +49,9 @@ def find(kind: str, text: str, name: str = "mechanisms") -> type[Shape]:
         found: Any = import_module(module)  # Any: whatever stands there
         for part in path.split("."):
             found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        here = "a module of this folder is found by `python -m deniable simulate`"
+        raise WrongUse(f"{name}: there is no {text}: {error}; {here}") from None
     except (ImportError, AttributeError) as error:
         raise WrongUse(f"{name}: there is no {text}: {error}") from None
     if not (isinstance(found, type) and issubclass(found, SHAPES) and found.kind == kind):

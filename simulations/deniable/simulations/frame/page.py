@@ -1,4 +1,4 @@
-"""The page of a study: self-contained, light and dark, readable on a phone."""
+"""The page of a study: self-contained, without a script, readable on a phone and on paper."""
 
 from __future__ import annotations
 
@@ -6,46 +6,49 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from deniable.simulations.frame.figures import INK, Drawn
+from deniable.simulations.frame.figures import INK, ON_DARK, Drawn
+from deniable.simulations.frame.formulas import mathml
 from deniable.simulations.frame.study import Report, Study, Table
+from deniable.simulations.frame.style import STYLE
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #667; --line: #d8dbe0 }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8eaed; --paper: #16181c; --faint: #a2a8b4; --line: #3a3f47 }
-}
-body { margin: 0 auto; max-width: 52rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
-  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif }
-h1 { font-size: 1.5rem; line-height: 1.25 } h2 { font-size: 1.1rem; margin-top: 2.2rem }
-.finding { font-size: 1.1rem } figure { margin: 1.8rem 0 } a { color: inherit }
-.wide { overflow-x: auto } .wide svg { width: 100%; min-width: 34rem; height: auto }
-figcaption { color: var(--faint) } table { border-collapse: collapse; font-size: .85rem }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; font-variant-numeric: tabular-nums }
-th:first-child, td:first-child { text-align: left } pre { font-size: .85rem; overflow-x: auto }
-.cards { list-style: none; padding: 0 }
-.cards li { border-top: 1px solid var(--line); padding: 1rem 0 }
-.cards svg { width: 100%; max-width: 34rem; height: auto }
-summary { cursor: pointer } .files { color: var(--faint); font-size: .9rem }
-@media print { .wide { overflow-x: visible } .wide svg { min-width: 0 } body { max-width: none } }
-"""
+NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 LONG = 24  # lines of a table that fit on a screen: a longer one is folded behind its title
+WORDS = (  # markup
+    "ε bounds what can be learnt of one person: nothing that is released changes anybody's odds "
+    "about a person's answer by more than a factor of e<sup>ε</sup>, which is 2.7 at ε 1, or, "
+    "where a δ is named, with about that probability only. n is the number of people. Devices "
+    "randomize their answers before they send them; a trusted server sees them all, and adds noise "
+    "to what it publishes."
+)
 
 
 def page(study: Study, report: Report, drawn: Sequence[Drawn], record: str, again: str) -> str:
     """`again` is what gives the same in Python, or nothing."""
+    csv = f'<a href="{study.name}.csv">{study.name}.csv</a>'
+    ways = [f"Numbers: {csv}"]
+    if again:
+        ways.append('<a href="#python">the same in Python</a>')
+    ways.append('<a href="#method">how it was computed</a>')
     parts = [
-        f"<h1>{escape(study.question)}</h1>",
+        heading(study.question),
         *(f'<p class="finding">{escape(sentence)}</p>' for sentence in report.findings),
+        f'<nav class="files" aria-label="This page">{", ".join(ways)}.</nav>',
         *(_figure(each) + _files(each) for each in drawn),
         *(_table(table) for table in report.tables),
-        f'<p class="files">Every row: <a href="{study.name}.csv">{study.name}.csv</a></p>',
-        "<h2>How it was computed</h2>",
+        '<h2 id="method">How it was computed</h2>',
+        f'<p class="faint">{WORDS}</p>',
+        _formulas(study.formulas),
         *(f"<p>{escape(paragraph)}</p>" for paragraph in report.method),
-        _folded("The same in Python", _code(again)) if again else "",
-        _folded("Run record", _code(record)),
+        f"<p>The code is <code>{escape(study.run.__module__)}</code>, which says more.</p>",
+        _again(study.name, again) if again else "",
+        _folded("Run record", _code(record, "Run record")),
     ]
-    return document(f"deniable: {study.name}", parts)
+    return document(f"{study.question} – deniable", parts)
+
+
+def heading(question: str) -> str:
+    """A page's title, which no line breaks at a hyphen."""
+    return f"<h1>{escape(question.replace('-', NO_BREAK))}</h1>"
 
 
 def document(title: str, parts: Iterable[str]) -> str:
@@ -67,14 +70,39 @@ def excerpt(report: Report, drawn: Sequence[Drawn]) -> str:
 def _figure(drawn: Drawn) -> str:
     drawing = inline(drawn.svg, drawn.name, drawn.caption)
     return (
-        f"<figure>{_wide(drawing, drawn.name)}<figcaption>{escape(drawn.caption)}</figcaption>"
-        "</figure>"
+        f"<figure>{_wide(drawing, f'Figure: {drawn.name}')}"
+        f"<figcaption>{escape(drawn.caption)}</figcaption></figure>"
     )
 
 
 def _files(drawn: Drawn) -> str:
-    links = (f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in ("svg", "png"))
+    links = (
+        f'<a href="{drawn.name}.{kind}" aria-label="Figure {drawn.name} as {kind.upper()}">'
+        f"{kind.upper()}</a>"
+        for kind in ("svg", "png")
+    )
     return f'<p class="files">This figure: {", ".join(links)}</p>'
+
+
+def _formulas(formulas: Iterable[tuple[str, str]]) -> str:
+    """What is computed, typeset by the browser."""
+    lines = "".join(
+        f"<dt>{escape(words)}</dt><dd>{_wide(mathml(text), words)}</dd>" for words, text in formulas
+    )
+    return f"<dl>{lines}</dl>" if lines else ""
+
+
+def _again(name: str, again: str) -> str:
+    read = (
+        f'import csv\n\nwith open("{name}.csv", encoding="utf-8") as file:\n'
+        "    rows = list(csv.DictReader(file))"
+    )
+    return (
+        '<h2 id="python">The same in Python</h2>'
+        "<p>This computes every number of this page anew:</p>"
+        f"{_code(again, 'Python that computes it')}"
+        f"<p>and this reads those that were written:</p>{_code(read, 'Python that reads it')}"
+    )
 
 
 def _wide(inside: str, name: str) -> str:
@@ -87,13 +115,15 @@ def _folded(title: str, inside: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{inside}</details>"
 
 
-def _code(text: str) -> str:
-    return f'<pre tabindex="0">{escape(text)}</pre>'
+def _code(text: str, label: str) -> str:
+    return f'<pre tabindex="0" role="region" aria-label="{escape(label)}">{escape(text)}</pre>'
 
 
 def inline(svg: str, name: str, caption: str) -> str:
-    """Text and axes take the page's colour; names inside become those of this figure alone."""
+    """Text and axes take the page's colours; names inside become those of this figure alone."""
     drawing = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    for color in ON_DARK:
+        drawing = drawing.replace(color, f"var(--c{color[1:]}, {color})")
     drawing = re.sub(r'\bid="', f'id="{name}-', drawing)
     drawing = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", drawing)
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)

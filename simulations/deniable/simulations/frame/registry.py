@@ -7,8 +7,8 @@ other packages are those of the entry points in the group `deniable.studies`.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoints, entry_points
 
+from deniable.shared.cli.entry_points import EntryPoint, entry_points
 from deniable.shared.errors import WrongUse
 from deniable.simulations.frame.study import Study
 
@@ -38,7 +38,7 @@ _MODULES = {name: f"deniable.simulations.studies.{name}" for name in SUMMARIES}
 
 def summaries() -> dict[str, str]:
     """Of every study that is installed; ours come first, and keep their names."""
-    others = {point.name: f"own study, {point.value.partition(':')[0]}" for point in _others()}
+    others = {point.name: f"own study, {point.module}" for point in _others()}
     return SUMMARIES | others
 
 
@@ -54,6 +54,5 @@ def load(name: str) -> Study:
     return study
 
 
-def _others() -> EntryPoints:
-    ours = set(_MODULES)
-    return EntryPoints(point for point in entry_points(group=GROUP) if point.name not in ours)
+def _others() -> list[EntryPoint]:
+    return [point for point in entry_points(GROUP) if point.name not in _MODULES]

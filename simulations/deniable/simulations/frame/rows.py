@@ -1,4 +1,4 @@
-"""Rows, tables and lines of a study whose rows are named by `model` and `estimator`.
+"""Rows of a study that are named by `model` and `estimator`; `drawing.py` draws them.
 
 exact       the mean squared error by formula; null where there is none
 first_order a formula for many people, in studies where not every error has an exact one
@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame.comparison import Series, look, number, one, pick
-from deniable.simulations.frame.figures import FAINT, new_figure
+from deniable.simulations.frame.comparison import Series, number, one, pick
 from deniable.simulations.frame.study import Options, Row
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 Array = NDArray[np.floating]
 Whole = NDArray[np.int64]
-DOTS = (0, (1, 1.5))  # of limits, in every study
 LIMITS = ("limit", "limit_drawn")  # of rows about both questions
 NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
 
@@ -48,56 +42,6 @@ def of(rows: Sequence[Row], series: Series, **wanted: object) -> list[Row]:
 def value(rows: Sequence[Row], series: Series, key: str = "exact", **wanted: object) -> float:
     found = one(rows, model=series.model, estimator=series.mechanism, **wanted)
     return number(found, key)
-
-
-def draw(
-    axes: matplotlib.axes.Axes,
-    rows: Sequence[Row],
-    series: Series,
-    against: str,
-    exact: str = "exact",
-    measured: str | None = "measured",
-    error: str = "error",
-) -> None:
-    """Roots of mean squared errors: lines by formula, points as measured with three Monte-Carlo
-    errors; marks on the line where nothing is drawn."""
-    found = sorted(of(rows, series), key=lambda row: number(row, against))
-    drawn = [row for row in found if measured and row[measured] is not None]
-    known = [row for row in found if row[exact] is not None]
-    axes.plot(
-        [number(row, against) for row in known],
-        [math.sqrt(number(row, exact)) for row in known],
-        color=series.look.color,
-        ls=series.look.dash,
-        marker="" if drawn else series.look.marker,
-        label="_" if drawn else series.label,
-    )
-    if drawn and measured:
-        points = [math.sqrt(number(row, measured)) for row in drawn]
-        bars = [
-            1.5 * number(row, error) / point if point else 0.0
-            for row, point in zip(drawn, points, strict=True)
-        ]
-        places = [number(row, against) for row in drawn]
-        axes.errorbar(
-            places, points, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2,
-            label=series.label,
-        )  # fmt: skip
-
-
-def draw_limit(
-    axes: matplotlib.axes.Axes, rows: Sequence[Row], series: Series, against: str, limit: str
-) -> None:
-    """Dotted, in the model's colour."""
-    found = sorted(of(rows, series), key=lambda row: number(row, against))
-    axes.plot(
-        [number(row, against) for row in found],
-        [math.sqrt(number(row, limit)) for row in found],
-        color=series.look.color,
-        ls=DOTS,
-        lw=1.2,
-        label=f"{series.model} limit",
-    )
 
 
 def run_by_the_curator(rows: Sequence[Row], trusted: Sequence[Series]) -> list[Row]:
@@ -129,31 +73,3 @@ def ratios(rows: Sequence[Row], people: int, key: str = "exact") -> str:
 
 def price(rows: Sequence[Row], local: Series, central: Series) -> float:
     return value(rows, local) / value(rows, central)
-
-
-def price_figure(
-    rows: Sequence[Row], local: Series, centrals: Sequence[Series], against: str
-) -> matplotlib.figure.Figure:
-    """By the people, who are as many in all rows: a panel for each, a line for each ε."""
-    figure = new_figure(width=9.0, height=4.0)
-    panels = figure.subplots(1, len(centrals), sharey=True)
-    ticks = sorted({number(row, against) for row in rows})
-    epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
-    for axes, central in zip(panels, centrals, strict=True):
-        for place, epsilon in enumerate(epsilons):
-            here = (pick(rows, epsilon=epsilon, **{against: tick}) for tick in ticks)
-            prices = [price(found, local, central) / number(found[0], "people") for found in here]
-            axes.plot(ticks, prices, label=f"ε {epsilon}", **look(place % 6).style)
-        axes.set(xscale="log", yscale="log", xlabel=against, title=central.label)
-        plain_ticks(axes, ticks)
-    panels[0].set_ylabel("price of locality, by people")
-    panels[0].legend(loc="best")
-    return figure
-
-
-def plain_ticks(axes: matplotlib.axes.Axes, places: Sequence[float]) -> None:
-    """Few places on a logarithmic axis, each written out."""
-    if len(places) > 1:  # of one place matplotlib would make an axis without a length
-        axes.set_xticks(places, [f"{place:,.10g}" for place in places])
-    axes.minorticks_off()
-    axes.grid(visible=True, color=FAINT)

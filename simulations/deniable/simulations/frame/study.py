@@ -68,10 +68,11 @@ class Study:
     """A question, and how it is answered. The module's docstring says what each part is given."""
 
     name: str
-    question: str  # one sentence with a question mark: the page's title
+    question: str  # one sentence with a question mark, which anybody understands: the page's title
     options: Sequence[Option]  # its own only: the frame adds where, how and the seed
     cells: Callable[[Options], Sequence[Cell]]
     run: Run
     report: Callable[[Options, Sequence[Row]], Report]
     check: Callable[[dict[str, Any]], Options] = dict  # of all together; raises WrongUse
+    formulas: Sequence[tuple[str, str]] = ()  # in words, and as `formulas.py` reads
     where: str = "local"  # where cells run unless it is said

@@ -274,7 +274,7 @@ def _reconstruct_figure(rows: Sequence[Row], options: Options) -> matplotlib.fig
             fontsize=9,
         )
     axes.axhline(50, color=FAINT, linewidth=0.8)
-    axes.annotate("blind guess", (0, 50.8), color=FAINT, fontsize=9)
+    axes.annotate("blind guess", (0, 50.8), fontsize=9)
     axes.set(ylim=(48, 102), xlabel="largest error of a count, in people", ylabel="found, %")
     axes.set_title(f"Answers of {options['people']} people that an attacker finds")
     axes.grid(visible=True)
@@ -289,4 +289,8 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("whoever guesses one answer from a report is right with at most", "e^ε / (1 + e^ε)"),
+        ("a family of k with one answer", "tanh(k ε / 2)"),
+    ),
 )

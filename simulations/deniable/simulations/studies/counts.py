@@ -49,10 +49,9 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace
 from deniable.simulations.central.cube import CubeNoise
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, drawing, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace
 from deniable.simulations.studies.compose.accounts import gaussian_mu
@@ -190,7 +189,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "person asked: it falls with m where noise is pure, and for many counts is six "
                 "times larger against a cube's than against geometric noise; it does not depend on "
                 f"m where δ {options['delta']:g} is given up.",
-                lambda: forms.price_figure(
+                lambda: drawing.price_figure(
                     comparison.pick(rows, people=people),
                     ONE_QUESTION,
                     (GEOMETRIC, CUBE, GAUSSIAN),
@@ -272,30 +271,32 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0)
-    these, population = figure.subplots(1, 2, sharey=True)
-    for each in SERIES[:-1]:
-        forms.draw(these, rows, each, "counts")
-    for each in SERIES:
-        forms.draw(population, rows, each, "counts", exact="exact_drawn", measured=None)
-    forms.draw_limit(population, rows, ONE_QUESTION, "counts", "limit_drawn")
-    ticks = sorted({comparison.number(row, "counts") for row in rows})
-    for axes, title in ((these, "these people"), (population, "their population")):
-        axes.set(xscale="log", yscale="log", xlabel="counts of everybody", title=title)
-        forms.plain_ticks(axes, ticks)
-    these.set_ylabel("standard error of a share")
-    figure.suptitle(f"Many counts of {people:,} people, ε {epsilon}", fontsize=12)
-    handles, labels = population.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    words = (f"Many counts of {people:,} people, ε {epsilon}", "standard error of a share")
+    figure = drawing.both_questions(rows, SERIES, "counts", words, ONE_QUESTION)
+    for axes in figure.axes:
+        axes.set_xlabel("counts of everybody")
+        drawing.plain_ticks(axes, sorted({comparison.number(row, "counts") for row in rows}))
     return figure
 
 
 STUDY = Study(
     name="counts",
-    question="What do many counts of everybody cost without trusting the server?",
+    question="What do many yes-or-no questions to everybody cost without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
     check=_check,
+    formulas=(
+        (
+            "devices, one drawn question of m, about their population",
+            "m (V + 1 / 4) / n, V = e^ε / (e^ε - 1)^2",
+        ),
+        ("a trusted server, noise on each count, small ε", "2 m^2 / (ε n)^2"),
+        (
+            "a trusted server, noise of a cube on all at once, small ε",
+            "(m + 1) (m + 2) / (3 (ε n)^2)",
+        ),
+        ("a trusted server, Gaussian noise", "m / (μ n)^2"),
+    ),
 )

@@ -289,7 +289,7 @@ def _variance_figure(rows: Sequence[Row], local: Sequence[Series]) -> matplotlib
         axes.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
         axes.minorticks_off()
         axes.grid(visible=True)
-    panels[0].annotate("no local one below", (ticks[0], 0.93), va="top", color=FAINT, fontsize=9)
+    panels[0].annotate("no local one below", (ticks[0], 0.93), va="top", fontsize=9)
     panels[0].set_ylabel("variance, by the least at the worst place")
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9
@@ -304,4 +304,9 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices, V(x) being that of the mechanism's table for a person at x", "V(x) / n"),
+        ("a trusted server, as a share of the range", "2 / (n ε)^2"),
+        ("and of their population", 'σ^2 / n "more"'),
+    ),
 )

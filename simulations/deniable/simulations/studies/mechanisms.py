@@ -316,9 +316,10 @@ def _table(rows: Sequence[Row], epsilon: str) -> Table:
 
 STUDY = Study(
     name="mechanisms",
-    question="How near does each mechanism come to the least error that is possible?",
+    question="How near does each way of randomizing come to the least error there can be?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(("what is compared", 'n · "variance" / "least"'),),
 )

@@ -204,7 +204,7 @@ def _figure(rows: Sequence[Row], key: str, title: str) -> matplotlib.figure.Figu
             label=scheme,
         )
     axes.axhline(50, color=FAINT, linewidth=0.8)
-    axes.annotate("blind guess", (18, 51.4), color=FAINT, fontsize=9)
+    axes.annotate("blind guess", (18, 51.4), fontsize=9)
     ticks = [int(number(r, "rounds")) for r in comparison.pick(rows, scheme="fresh")]
     axes.set(
         xscale="log", ylim=(48, 102), xlabel="rounds", ylabel="guessed correctly, %", title=title
@@ -224,4 +224,9 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("a guess from one report", "e^ε / (1 + e^ε)"),
+        ("fresh reports of T rounds change the odds by at most", "e^(T ε)"),
+        ("latched reports", "e^ε"),
+    ),
 )

@@ -30,7 +30,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, option, shuffler
+from deniable.simulations.frame import comparison, drawing, option, shuffler
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look, number
 from deniable.simulations.frame.figures import new_figure
@@ -194,14 +194,12 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _error_figure(rows: Sequence[Row], shown: Sequence[str]) -> matplotlib.figure.Figure:
-    figure = new_figure(width=4.7 * max(1.4, len(shown)))
-    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    titles = [f"ε {epsilon}" for epsilon in shown]
+    unit, width = "standard error of a count, people", 4.7 * max(1.4, len(shown))
+    figure, panels = drawing.panels(titles, "people", unit, width)
     for axes, epsilon in zip(panels, shown, strict=True):
         for each in SERIES:
-            forms.draw(axes, comparison.pick(rows, epsilon=epsilon), each, "people")
-        axes.set(xscale="log", yscale="log", xlabel="people", title=f"ε {epsilon}")
-        axes.grid(visible=True)
-    panels[0].set_ylabel("standard error of a count, people")
+            drawing.draw(axes, comparison.pick(rows, epsilon=epsilon), each, "people")
     panels[0].legend(loc="upper left")
     return figure
 
@@ -223,9 +221,14 @@ def _reports_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.
 
 STUDY = Study(
     name="shuffle",
-    question="What would a shuffler buy, between devices and a trusted server?",
+    question="What would shuffling the reports buy, between devices and a trusted server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices", "n V(ε), V(ε) = e^ε / (e^ε - 1)^2"),
+        ("shuffled, at the ε₀ of a report that n of them can have", "n V(ε₀)"),
+        ("a trusted server", "2 V(ε)"),
+    ),
 )

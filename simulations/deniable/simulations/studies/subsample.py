@@ -41,7 +41,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import subsample as central
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, drawing, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
 from deniable.simulations.frame.figures import new_figure
@@ -238,7 +238,7 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
         axes.errorbar(
             people, measured, bars, fmt=each.look.marker, color=color, capsize=2, label=each.label
         )
-    axes.axhline(limit(float(epsilon)), color=SEARCH.look.color, ls=forms.DOTS, lw=1.2,
+    axes.axhline(limit(float(epsilon)), color=SEARCH.look.color, ls=drawing.DOTS, lw=1.2,
                  label="local limit")  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="people")
     axes.set(ylabel="n × mean squared error, squared deviations", ylim=(0.7, None))
@@ -250,9 +250,14 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
 
 STUDY = Study(
     name="subsample",
-    question="What does a centre cost where nobody says how much one person may change?",
+    question="What does a typical value cost when one person may move it by any amount?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("a trusted server that keeps a width w of k blocks' means", "1 / n + 8 w^2 / (ε^2 k n)"),
+        ("devices, a search for the median", "π C^2 / (2 n), C = 1 / tanh(ε / 2)"),
+        ("devices, clipped at three deviations", "9 C^2 / n"),
+    ),
 )

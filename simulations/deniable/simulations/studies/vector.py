@@ -42,10 +42,9 @@ from deniable.shared.privacy.caps import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.simulations.central import vectors
-from deniable.simulations.frame import comparison, option
+from deniable.simulations.frame import comparison, drawing, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.figures import new_figure
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population.caps import cosines
 from deniable.simulations.studies.compose.accounts import gaussian_mu
@@ -148,7 +147,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "The squared error of PrivUnit by that of a trusted server, for each person asked, "
                 "against the dimension: it falls where the server's promise is pure, and hardly "
                 f"changes where it gives up δ {options['delta']:g}. For {people:,} people.",
-                lambda: forms.price_figure(by_dimension, PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
+                lambda: drawing.price_figure(by_dimension, PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
             ),
         ],
         tables=[_table(rows)],
@@ -218,26 +217,21 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0)
-    these, population = figure.subplots(1, 2, sharey=True)
-    for each in SERIES[:-1]:
-        forms.draw(these, rows, each, "people")
-    for each in SERIES:
-        forms.draw(population, rows, each, "people", exact="exact_drawn", measured=None)
-    for axes, title in ((these, "these people"), (population, "their population")):
-        axes.set(xscale="log", yscale="log", xlabel="people", title=title)
-        axes.grid(visible=True)
-    these.set_ylabel("error, root mean squared length")
-    figure.suptitle(f"A mean of vectors in {d} dimensions, ε {epsilon}", fontsize=12)
-    population.legend(loc="upper right", fontsize=9)
-    return figure
+    words = (f"A mean of vectors in {d} dimensions, ε {epsilon}", "error, root mean squared length")
+    return drawing.both_questions(rows, SERIES, "people", words)
 
 
 STUDY = Study(
     name="vector",
-    question="What does a mean of vectors cost without trusting the server?",
+    question="What does a mean of vectors, as in federated learning, cost on devices?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("devices, PrivUnit", "(1 / m^2 - 1) / n"),
+        ("a trusted server, pure noise", "4 d (d + 1) / (ε n)^2"),
+        ("a trusted server, Gaussian noise", "d σ^2"),
+        ("no local protocol is below, about the population", "1 / (n m^2)"),
+    ),
 )

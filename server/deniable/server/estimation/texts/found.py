@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.estimate import Estimate
+from deniable.server.estimation.supports import supports
 from deniable.server.estimation.texts.random_buckets import p_values, reach
 from deniable.server.estimation.texts.search import Digits, candidates, final_buckets
 from deniable.shared.privacy.shapes.grouped import GroupedDesign
@@ -101,10 +102,11 @@ def _found(question: Text, counted: bytes, reports: int, confidence: float) -> t
 
 def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
     design, groups = mechanism.each, mechanism.groups
-    supports = cells[: groups * design.cells].reshape(groups, design.cells)
+    counted = cells[: groups * design.cells].reshape(groups, design.cells)
     gain = (design.keep - design.lie) / ONE
     empty = design.lie / ONE + gain / design.options
-    return Counts(supports, cells[-groups:], empty, gain * (1 - 1 / design.options))
+    supported = np.stack([supports(design, each) for each in counted])
+    return Counts(supported, cells[-groups:], empty, gain * (1 - 1 / design.options))
 
 
 def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:

@@ -86,10 +86,14 @@ class PostgresStore(SqlStore):
             after = kept[-1].id
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresTransaction]:
+    def transaction(self, *, later: bool = False) -> Iterator[PostgresTransaction]:  # noqa: ARG002  # its
+        """Never later: its own log is one write and one sync."""
         with self._writing("write reports") as connection:
             yield PostgresTransaction(connection, self._node)
         self._settler.done = False
+
+    def unsettled(self) -> tuple[()]:
+        return ()
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         """Once no group is halfway that has found a round open."""

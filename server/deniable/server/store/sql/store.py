@@ -29,6 +29,9 @@ class SqlStore(ABC):
     @abstractmethod
     def _reading(self, aim: str) -> AbstractContextManager[Connection]: ...
 
+    def _reading_reports(self, aim: str) -> AbstractContextManager[Connection]:
+        return self._reading(aim)
+
     @abstractmethod
     def _writing(self, aim: str) -> AbstractContextManager[Connection]: ...
 
@@ -90,15 +93,15 @@ class SqlStore(ABC):
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        with self._reading("read tallies") as connection:
+        with self._reading_reports("read tallies") as connection:
             return reports.read_tallies(connection, sequence, first, last)
 
     def report_totals(self) -> Mapping[int, int]:
-        with self._reading("read tallies") as connection:
+        with self._reading_reports("read tallies") as connection:
             return reports.report_totals(connection)
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
-        with self._reading("read tallies") as connection:
+        with self._reading_reports("read tallies") as connection:
             return reports.unsealed_rounds(connection)
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:

@@ -1,47 +1,81 @@
 """The connections on which groups go to disk: they stay open, and speak by the driver alone.
 
-What a pool and a layer above the driver do around a transaction takes longer than one report.
+What a pool and a layer above the driver do around a transaction takes longer than one report. Under
+load a transaction stays open for several groups: each is on disk by itself (redo.py), and their
+pages are written once.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deniable.server.store.records import Unsettled, Upload
 from deniable.server.store.sqlite.database import connect, ours
+from deniable.server.store.sqlite.redo import FILE as REDO
+from deniable.server.store.sqlite.redo import Redo
+from deniable.server.store.sqlite.reports import SqliteTransaction
+
+ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")  # until a commit writes it
 
 
 class Line:
     """Safe from several threads, which wait for each other."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file, self._redo = file, Redo(file.with_name(REDO))
         self._writing, self._emptying = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._emptier: sqlite3.Connection | None = None
 
+    @property
+    def lost(self) -> Sequence[Unsettled]:
+        return self._redo.lost
+
     @contextmanager
-    def transaction(self, aim: str) -> Iterator[sqlite3.Connection]:
+    def transaction(self, aim: str, *, later: bool = False) -> Iterator[SqliteTransaction]:
         """All or nothing; what the database says against it comes out as an error of ours."""
         with self._writing:
             try:
-                driver = self._writer = self._writer or connect(self._file)
-                driver.execute("BEGIN IMMEDIATE")
+                driver = self._begun()
                 try:
-                    yield driver
-                    driver.execute("COMMIT")
+                    made = SqliteTransaction(driver)
+                    yield made
+                    if later and self._is_kept(made.taken):
+                        driver.execute("RELEASE one")
+                    else:
+                        self._commit(driver)
                 except BaseException:
-                    driver.rollback()
+                    self._undo(driver)
                     raise
             except sqlite3.Error as error:
                 raise ours(error, aim) from error
 
+    def settle(self) -> None:
+        """Bring into the tables what is to come there later."""
+        if self._redo.pending:
+            with self.standing_still():
+                pass
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Nothing is open here, so that another connection can write."""
+        with self._writing:
+            if self._writer is not None and self._writer.in_transaction:
+                try:
+                    self._commit(self._writer)
+                except sqlite3.Error as error:
+                    self._undo_all(self._writer)
+                    raise ours(error, "bring reports into its tables") from error
+            yield
+
     def empty_log(self) -> bool:
         """Bring the write-ahead log into the file and empty it. Whether it is empty: it waits for
         nobody, and whoever is reading keeps what it reads."""
+        self.settle()
         with self._emptying:
             try:
                 if self._emptier is None:
@@ -54,8 +88,48 @@ class Line:
             return not busy
 
     def close(self) -> None:
+        self.settle()
         with self._writing, self._emptying:
             for driver in (self._writer, self._emptier):
                 if driver is not None:
                     driver.close()
             self._writer = self._emptier = None
+            self._redo.close()
+
+    def _begun(self) -> sqlite3.Connection:
+        """In a transaction, and in a part of it that can be undone by itself."""
+        if self._writer is None:
+            self._writer = connect(self._file)
+            for pragma in ALL_IN_MEMORY:
+                self._writer.execute(f"PRAGMA {pragma}")
+        driver = self._writer
+        if not driver.in_transaction:
+            driver.execute("BEGIN IMMEDIATE")
+        driver.execute("SAVEPOINT one")
+        return driver
+
+    def _is_kept(self, taken: Sequence[Upload]) -> bool:
+        """On disk without a commit; what was there already is on disk with the groups before."""
+        if taken:
+            return self._redo.keep(taken)
+        self._redo.begin()
+        return self._redo.pending
+
+    def _commit(self, driver: sqlite3.Connection) -> None:
+        driver.execute("COMMIT")
+        self._redo.settle()
+
+    def _undo(self, driver: sqlite3.Connection) -> None:
+        """The part alone, where what came before it has been acknowledged."""
+        if self._redo.pending and driver.in_transaction:
+            try:
+                driver.execute("ROLLBACK TO one")
+                driver.execute("RELEASE one")
+                return
+            except sqlite3.Error:
+                pass
+        self._undo_all(driver)
+
+    def _undo_all(self, driver: sqlite3.Connection) -> None:
+        driver.rollback()
+        self._redo.lose()

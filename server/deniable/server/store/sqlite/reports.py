@@ -28,12 +28,15 @@ digest = excluded.digest
 class SqliteTransaction:
     def __init__(self, driver: sqlite3.Connection) -> None:
         self._driver = driver
+        self.taken: list[Upload] = []
 
     def is_sealed(self, sequence: int, number: int) -> bool:
         return self._driver.execute(SEALED, (sequence, number)).fetchone() is not None
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        return insert_envelopes(self._driver, uploads)
+        new = insert_envelopes(self._driver, uploads)
+        self.taken += [upload for upload in uploads if upload.key in new]
+        return new
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
         key = sequence, number, HERE

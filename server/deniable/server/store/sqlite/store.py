@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection, Engine, delete
 
-from deniable.server.store.records import Kept
+from deniable.server.store.records import Kept, Unsettled
 from deniable.server.store.sql.reports import sealed_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import delete_survey
@@ -58,10 +58,11 @@ class SqliteStore(SqlStore):
         self._line.close()
         self._engine.dispose()
 
-    @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
-        with self._line.transaction("write reports") as driver:
-            yield SqliteTransaction(driver)
+    def transaction(self, *, later: bool = False) -> AbstractContextManager[SqliteTransaction]:
+        return self._line.transaction("write reports", later=later)
+
+    def unsettled(self) -> Sequence[Unsettled]:
+        return self._line.lost
 
     def delete_survey(self, sequence: int) -> None:
         with self._writing("delete a survey") as connection:
@@ -72,7 +73,7 @@ class SqliteStore(SqlStore):
         """By few buckets, since the log cannot be emptied while one reads."""
         after = b""
         while True:
-            with self._reading("read envelopes") as connection:
+            with self._reading_reports("read envelopes") as connection:
                 after, kept = next_buckets(connection, (sequence, number), after, BUCKETS)
             if not kept:
                 return
@@ -96,5 +97,14 @@ class SqliteStore(SqlStore):
     def _reading(self, aim: str) -> AbstractContextManager[Connection]:
         return transaction(self._engine, aim, writes=False)
 
-    def _writing(self, aim: str) -> AbstractContextManager[Connection]:
-        return transaction(self._engine, aim)
+    @contextmanager
+    def _reading_reports(self, aim: str) -> Iterator[Connection]:
+        """Also those that this process has acknowledged just now."""
+        self._line.settle()
+        with self._reading(aim) as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self, aim: str) -> Iterator[Connection]:
+        with self._line.standing_still(), transaction(self._engine, aim) as connection:
+            yield connection

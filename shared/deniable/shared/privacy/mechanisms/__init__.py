@@ -72,11 +72,7 @@ TABLES: list[type[NumberTable]] = [
 ]
 VECTORS: list[type[VectorDesign]] = [KClosest]
 
-GROUPED: list[type[GroupedDesign]] = [  # those that count their options themselves
-    grouped(each)
-    for each in DESIGNS
-    if each.kind == "choice" and each.supported_by is SupportDesign.supported_by
-]
+GROUPED: list[type[GroupedDesign]] = [grouped(each) for each in DESIGNS if each.kind == "choice"]
 
 Kept = TypeVar("Kept", bound=Shape)
 

@@ -81,7 +81,8 @@ class Text(BaseQuestion):
 
     def describe(self, symbol: int) -> str:
         group, own = self.mechanism.encoding.split(symbol)
-        named = sum(1 for _ in self.mechanism.each.cells_of(own))
+        each = self.mechanism.each
+        named = sum(1 for cell in each.cells_of(own) for _ in each.supported_by(cell))
         size = self.mechanism.size
         return (
             f"{self._part(group)} is in {named:,} of {size:,} buckets, into which all texts are put"

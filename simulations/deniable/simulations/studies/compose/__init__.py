@@ -188,9 +188,17 @@ def _figure(rows: Sequence[Row], shown: Sequence[str], title: str) -> matplotlib
 
 STUDY = Study(
     name="compose",
-    question="What do many rounds cost in all?",
+    question="How much privacy do many rounds cost together?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("T rounds added up", "T ε"),
+        ("advanced composition", "√(2 T ln(1 / δ)) ε + T ε (e^ε - 1)"),
+        (
+            "exactly, for reports of one bit",
+            'δ = "Σ"_l "C"(T, l) max(0, e^((T - l) ε) - e^(E + l ε)) / (1 + e^ε)^T',
+        ),
+    ),
 )

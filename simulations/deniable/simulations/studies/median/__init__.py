@@ -169,4 +169,9 @@ STUDY = Study(
     run=run,
     report=make_report,
     where="pool",
+    formulas=(
+        ("devices that are asked in turn", "(V + α (1 - α)) / (n f^2), V = e^ε / (e^ε - 1)^2"),
+        ("a trusted server", "α (1 - α) / (n f^2) + 8 / (ε n f)^2"),
+        ("without privacy", "α (1 - α) / (n f^2)"),
+    ),
 )

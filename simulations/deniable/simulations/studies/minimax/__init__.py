@@ -15,10 +15,19 @@ __all__ = ["STUDY"]
 
 STUDY = Study(
     name="minimax",
-    question="What does privacy cost when the mean of unknown numbers is asked for?",
+    question="What does a mean cost when some numbers may be huge?",
     options=OPTIONS,
     cells=make_cells,
     run=run_cell,
     report=make_report,
     where="pool",
+    formulas=(
+        ("what is known of the numbers", "E |X|^k <= 1"),
+        (
+            "devices: cut at τ, one bit with C = 1 / tanh(ε / 2)",
+            '"risk" <= b_k^2 τ^(2 - 2 k) + C^2 τ^2 / n',
+        ),
+        ("how fast errors fall on devices", '"risk" ~ (n ε^2)^(-(k - 1) / k)'),
+        ("no protocol at all is below", '"risk" >= 1 / (1 + √n)^2'),
+    ),
 )

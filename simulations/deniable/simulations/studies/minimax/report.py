@@ -96,10 +96,17 @@ def _worth_sentence(rows: Sequence[Row]) -> str:
     )
     central = next(r for r in here if r["estimator"] == "laplace")
     return (
-        f"At ε = {number(local, 'epsilon'):g} and E|X|^{_named(moments)} <= 1, {users:,.0f} people "
-        f"who randomize their own answers tell the mean as well as {_people(local)} would without "
+        f"At ε = {number(local, 'epsilon'):g}, {users:,.0f} people who randomize their own "
+        f"answers tell the mean of {_known(moments)} as well as {_people(local)} would without "
         f"privacy; with a trusted curator they are worth {_people(central)}."
     )
+
+
+def _known(moments: float) -> str:
+    if math.isinf(moments):
+        return "numbers from -1 to 1"
+    power = {2: "square", 3: "cube", 4: "fourth power"}.get(int(moments), f"power {moments:g}")
+    return f"numbers of any size, whose mean {power} is at most 1,"
 
 
 def _slope_sentence(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:

@@ -90,10 +90,17 @@ def _rows(
 
 STUDY = Study(
     name="regression",
-    question="What does the slope of a line cost without trusting the server?",
+    question="What does the slope of a trend cost without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
     where="pool",
+    formulas=(
+        ("a line, and a logistic regression", "y = θ x + e, P(y = 1) = 1 / (1 + e^(-θ x))"),
+        ("devices, gradients of a line", "16 C^2 S^2 / n, C = 1 / tanh(ε / 2), S = 1 / (2 E x^2)"),
+        ("devices, sums with the best split", "(√A + √B)^2 / (n (E x^2)^2)"),
+        ("devices that say whether x and y agree", "(V + a (1 - a)) / (n D^2)"),
+        ("a trusted exponential mechanism, a line", '"Var" e / (n E x^2) + 8 S / (ε n)'),
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison
+from deniable.simulations.frame import comparison, drawing
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series
 from deniable.simulations.frame.figures import new_figure
@@ -135,18 +135,14 @@ def _error_figure(
     devices: Sequence[Series],
     limited: Series,
 ) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.4)
-    panels = figure.subplots(1, 2, sharey=True)
-    sides = ((trusted, "a trusted server"), (devices, "devices"))
-    for axes, (series, title) in zip(panels, sides, strict=True):
+    titles, unit = ("a trusted server", "devices"), "root mean squared error of the slope"
+    figure, panels = drawing.panels(titles, "people", unit)
+    for axes, series in zip(panels, (trusted, devices), strict=True):
         for each in series:
-            forms.draw(axes, rows, each, "people", exact=FORMULA)
-        axes.set(xscale="log", yscale="log", xlabel="people", title=title)
-        axes.grid(visible=True)
-    forms.draw_limit(panels[1], rows, limited, "people", "limit")
+            drawing.draw(axes, rows, each, "people", exact=FORMULA)
+    drawing.draw_limit(panels[1], rows, limited, "people", "limit")
     for axes in panels:
         axes.legend(loc="lower left", fontsize=9)
-    panels[0].set_ylabel("root mean squared error of the slope")
     figure.suptitle(f"{what}, ε {epsilon}", fontsize=12)
     return figure
 
@@ -166,10 +162,10 @@ def _epsilon_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
         limits = {float(str(row["epsilon"])): row for row in forms.of(rows, limited)}
         least = [people * comparison.number(limits[e], "limit") for e in epsilons]
         axes.plot(
-            epsilons, least, color=limited.look.color, ls=forms.DOTS, lw=1.2, label="local limit"
+            epsilons, least, color=limited.look.color, ls=drawing.DOTS, lw=1.2, label="local limit"
         )
         axes.set(xscale="log", yscale="log", xlabel="ε", title=title)
-        forms.plain_ticks(axes, epsilons)
+        drawing.plain_ticks(axes, epsilons)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
     panels[0].set_ylabel("n × mean squared error")
     figure.suptitle(f"Slopes, on {people:,} devices", fontsize=12)

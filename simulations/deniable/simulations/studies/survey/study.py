@@ -316,4 +316,8 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        ("half of a 95 % interval, about", "1.96 √(V / n)"),
+        ("people for a wanted half width h", "n = V (1.96 / h)^2"),
+    ),
 )

@@ -35,9 +35,7 @@ STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,25 +45,23 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace
 from deniable.simulations.frame import comparison, option
 from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.frame.study import Cell, Options, Row, Study
 from deniable.simulations.population import discrete_laplace
 from deniable.simulations.studies.synthetic.attributes import Attributes
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from deniable.simulations.studies.synthetic.limits import blr, limit
+from deniable.simulations.studies.synthetic.report import report
+from deniable.simulations.studies.synthetic.series import (
+    BLR,
+    CELLS,
+    CENTRAL,
+    CENTRAL_PEOPLE,
+    FEW,
+    LOCAL,
+    LOCAL_PEOPLE,
+    NONE,
+)
 
 Array = forms.Array
-LOCAL = Series("local", "characters", "devices, characters", look(0))
-LOCAL_PEOPLE = Series("local", "synthetic", "devices, synthetic people", look(5))
-CELLS = Series("central", "cells", "trusted, cells", look(1))
-CENTRAL = Series("central", "characters", "trusted, characters", look(3))
-CENTRAL_PEOPLE = Series("central", "synthetic", "trusted, synthetic people", look(4))
-BLR = Series("central", "blr", "trusted, BLR's guarantee", look(1))
-NONE = Series("none", "shares", "no privacy", look(2))
-SURE = 0.05  # β of BLR
-FEW = 12  # sets of synthetic people for each line
 
 
 OPTIONS = (
@@ -181,163 +177,19 @@ def _largest(errors: Array) -> float:
     return float(np.abs(errors).max(axis=(1, 2)).mean())
 
 
-def limit(epsilon: Epsilon, people: Attributes) -> float:
-    """n times what no local protocol's mean squared error of a cell is below."""
-    noise = 1 / math.sinh(float(epsilon) / 2) ** 2
-    return noise * float(np.sqrt(people.weights).sum()) ** 2 / 16
-
-
-def blr(epsilon: float, attributes: int, people: int) -> float:
-    """What no cell is further off, with probability 1 - β: of the best size of set."""
-    m = np.unique(np.geomspace(1, 10**7, 4_000).astype(np.int64)).astype(float)
-    many = math.log(4 * attributes * (attributes - 1))
-    sets = m * attributes * math.log(2) + math.log(1 / SURE)
-    return min(1.0, float((np.sqrt(many / (2 * m)) + 2 * sets / (epsilon * people)).min()))
-
-
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, d = (comparison.middle(options[key]) for key in ("epsilon", "attributes"))
-    most = max(options["people"])
-    findings = _findings(rows, epsilon, most, d)
-    shown = comparison.pick(rows, epsilon=epsilon, attributes=d)
-    return Report(
-        findings=findings,
-        figures=[
-            Figure(
-                "error",
-                f"How far off a share of a table of two of {d} attributes is, on average, against "
-                f"the people, at ε {epsilon}: of these people, and of the population that they are "
-                "drawn from. Lines are formulas, points are simulations.",
-                lambda: _error_figure(shown, d, epsilon),
-            ),
-            Figure(
-                "largest",
-                "The largest error of all these shares, on average: of characters, of the "
-                "synthetic people that are made from them, and what BLR guarantees.",
-                lambda: _largest_figure(shown, d, epsilon),
-            ),
-        ],
-        tables=[_table(rows)],
-        method=[
-            (
-                "People are made here: a chain of attributes, each of which agrees with the one "
-                "before it with probability 0.8. Errors are root mean squares over all cells of "
-                "all tables of two attributes."
-            ),
-            (
-                "Noise and reports are whole numbers, as a server and devices would have them. "
-                "Synthetic people have the distribution of the largest entropy with the characters "
-                f"that were released: {FEW} sets of them for each line, as many people as were "
-                "asked. BLR would have to go through all sets of people: its line is a guarantee "
-                f"that holds with probability {1 - SURE:g}, and nothing was drawn."
-            ),
-            (
-                f"Everything else is drawn {options['repetitions']:,} times; the largest distance "
-                "of a measured mean squared error from its formula is "
-                f"{forms.worst_deviation(rows):.1f} Monte-Carlo errors."
-            ),
-        ],
-        document=forms.document(options, rows, findings),
-    )
-
-
-def _findings(rows: Sequence[Row], epsilon: str, people: int, d: int) -> list[str]:
-    here = comparison.pick(rows, epsilon=epsilon, people=people, attributes=d)
-    off = {
-        each: comparison.figure(100 * math.sqrt(forms.value(here, each)))
-        for each in (LOCAL, CELLS, CENTRAL)
-    }
-    (blr_row,), (local, made) = (
-        forms.of(here, BLR),
-        (forms.of(here, each)[0] for each in (LOCAL, LOCAL_PEOPLE)),
-    )
-    over = comparison.number(local, "exact_drawn") / comparison.number(local, "limit_drawn")
-    largest = {
-        name: comparison.figure(100 * comparison.number(row, "largest"))
-        for name, row in (("blr", blr_row), ("made", made))
-    }
-    return [
-        (
-            f"With {people:,} people at ε {epsilon}, devices tell each share of all tables of two "
-            f"of {d} attributes to a standard error of {off[LOCAL]} points, a trusted server that "
-            f"adds noise to cells to {off[CELLS]}, and to {off[CENTRAL]} by characters."
-        ),
-        (
-            f"Synthetic people made from these reports are off by {largest['made']} points in the "
-            f"worst cell, where BLR with the true data guarantees {largest['blr']}; devices' "
-            f"squared errors are {over:.2f} times what no local protocol is below."
-        ),
-    ]
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    lines = []
-    for row in forms.of(rows, LOCAL):
-        epsilon, people, d = row["epsilon"], row["people"], row["attributes"]
-        here = comparison.pick(rows, epsilon=epsilon, people=people, attributes=d)
-        errors = [
-            comparison.figure(100 * math.sqrt(forms.value(here, each)))
-            for each in (LOCAL, CELLS, CENTRAL)
-        ]
-        worst = [
-            comparison.figure(100 * comparison.number(forms.of(here, each)[0], "largest"))
-            for each in (LOCAL_PEOPLE, CENTRAL_PEOPLE, BLR)
-        ]
-        lines.append([str(epsilon), f"{d}", f"{people:,}", *errors, *worst])
-    return Table(
-        "Standard errors of a cell of these people, in points; and the largest error",
-        [
-            *("ε", "attributes", "people"),
-            *(each.label for each in (LOCAL, CELLS, CENTRAL)),
-            *("largest: devices", "largest: trusted", "largest: BLR"),
-        ],
-        lines,
-    )
-
-
-def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
-    figure = new_figure(width=9.0)
-    these, population = figure.subplots(1, 2, sharey=True)
-    for each in (LOCAL, CELLS, CENTRAL):
-        forms.draw(these, rows, each, "people")
-    for each in (LOCAL, CELLS, CENTRAL, NONE):
-        forms.draw(
-            population, rows, each, "people",
-            exact="exact_drawn", measured="measured_drawn", error="error_drawn",
-        )  # fmt: skip
-    forms.draw_limit(population, rows, LOCAL, "people", "limit_drawn")
-    for axes, title in ((these, "these people"), (population, "their population")):
-        axes.set(xscale="log", yscale="log", xlabel="people", title=title)
-        axes.grid(visible=True)
-    these.set_ylabel("standard error of a share")
-    figure.suptitle(f"Tables of two of {d} attributes, ε {epsilon}", fontsize=12)
-    population.legend(loc="lower left", fontsize=9)
-    return figure
-
-
-def _largest_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
-    figure = new_figure()
-    axes = figure.subplots()
-    for each in (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
-        found = sorted(forms.of(rows, each), key=lambda row: comparison.number(row, "people"))
-        axes.plot(
-            [comparison.number(row, "people") for row in found],
-            [comparison.number(row, "largest") for row in found],
-            label=each.label,
-            **each.look.style,
-        )
-    axes.set(xscale="log", yscale="log", xlabel="people", ylabel="largest error of a share")
-    axes.set_title(f"Tables of two of {d} attributes, ε {epsilon}")
-    axes.grid(visible=True)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
-    return figure
-
-
 STUDY = Study(
     name="synthetic",
-    question="What do synthetic people cost without trusting the server?",
+    question="What do made-up people cost who are like the real ones, without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
     report=report,
+    formulas=(
+        (
+            "devices, one drawn character of T",
+            "3 T C^2 / (16 n), T = d (d + 1) / 2, C = 1 / tanh(ε / 2)",
+        ),
+        ("a trusted server, noise on each cell", "2 d^2 (d - 1)^2 / (ε n)^2"),
+        ("a trusted server, noise on each character", "3 T^2 / (2 (ε n)^2)"),
+    ),
 )

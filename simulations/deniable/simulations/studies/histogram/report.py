@@ -1,234 +1,22 @@
-"""A choice among options: every local mechanism for it against a trusted histogram of noisy bins.
-
-    local      each frequency oracle                              variance V(f) / n for each option
-    central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
-    central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
-    central    the best of what keeps ε for one person replaced, local mechanisms among them
-    shuffled   the oracle that a question would have at ε₀      V(f; ε₀) / n for each option
-
-A local report protects a person who gives another answer, so the first central line is what it
-compares with: such a person leaves one bin and enters another. Two options are one count, as the
-number of people is public: there h is a. The second keeps ε only where a neighbour is a person more
-or fewer, and then the number of people is not public; it keeps 2 ε against another answer. A
-curator can run a local mechanism too, which is the better one where people are few and ε large.
-With many options, unary against the first has the price (n / 2) / cosh(ε / 4)^2.
-
-The limit is the least sum of squared errors that any local mechanism has where shares are alike,
-for many people: (k - 1)^2 / (n T) when people are drawn (`planning/least_variance.py` of the
-server). Errors of these designs, summed over the options, do not depend on the shares. From n of
-about 40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees'
-inequality.
-
-Errors are means over the options. The JSON form: `options` and `cells` (`model`, `mechanism`,
-`options`, `epsilon`, `people`, `exact`, `measured`, `measured_error`, `repetitions` about these
-people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `limit` of the first;
-`limit_ratio`, n times the sum of squared errors where shares are alike by that of the limit, people
-being drawn). A local mechanism with the model `central` is one that a curator runs: it is there
-where it is better than noisy bins. Shuffled reports keep (ε, δ) if the shuffler and n people are
-honest (`frame/shuffler.py`); `report_epsilon` is that of one report, null where there are none.
-"""
+"""What is said and drawn of a choice among options."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import cycle
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.supports import supports
-from deniable.server.planning.least_variance import least_of_a_share, told
-from deniable.server.planning.shuffled import report_epsilon
-from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import support_design
-from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, option, own, shuffler
-from deniable.simulations.frame.comparison import DRAWN, THESE, Series, look, number
+from deniable.simulations.frame import comparison, own, shuffler
+from deniable.simulations.frame.comparison import DRAWN, THESE, Series, number
 from deniable.simulations.frame.figures import FAINT, new_figure
 from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
-from deniable.simulations.population import discrete_laplace, drawn, fixed, whole_people
+from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.studies.histogram.curator import with_best
+from deniable.simulations.studies.histogram.series import BEST, LOOKS, SHOWN, local_series
 
 if TYPE_CHECKING:
     import matplotlib.figure
-
-Array = NDArray[np.float64]
-REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1))
-ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
-BEST = Series("central", "best", "trusted, best", look(1))
-BELOW = 1 - 1e-12  # a limit stays one in doubles
-SHOWN = (SHUFFLED, BEST, ADD)  # in figures and tables: `replace` is `best` almost everywhere
-LOOKS = tuple(look(place) for place in (0, 2, 4, 5))
-DASHES = ("-", "-.", "--", ":")  # of the second round of colours, of the third
-
-
-def local_series(mechanisms: Sequence[str]) -> tuple[Series, ...]:
-    """Those that were asked for."""
-    looks = (
-        replace(each, dash=dash) if round_ else each
-        for round_, dash in enumerate(DASHES)
-        for each in LOOKS
-    )
-    return tuple(
-        Series("local", name, own.label("choice", name), appearance)
-        for name, appearance in zip(mechanisms, cycle(looks), strict=False)
-    )
-
-
-OPTIONS = (
-    option.epsilons("0.5,1,2,4"),
-    option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
-    option.repetitions(200),
-    own.option_for("choice"),
-    option.Option(
-        "options", "4,16,64,256,1024", option.several(option.whole(2, 4096)), "how many options"
-    ),
-    shuffler.option_for(),
-)
-
-
-def cells(options: Options) -> Sequence[Cell]:
-    """Every number of people at the middle number of options, and every number of options at the
-    middle number of people."""
-    middle_options = comparison.middle(options["options"])
-    middle_people = comparison.middle(options["people"])
-    pairs = [(n, middle_options) for n in options["people"]]
-    pairs += [(middle_people, k) for k in options["options"] if k != middle_options]
-    shared = {
-        "mechanisms": ",".join(options["mechanisms"]),
-        "repetitions": options["repetitions"],
-        "delta": options["delta"],
-    }
-    return [
-        {"epsilon": e, "people": n, "options": k, **shared}
-        for e in options["epsilon"]
-        for n, k in pairs
-    ]
-
-
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
-    epsilon, k, times = (
-        Epsilon(str(cell["epsilon"])),
-        int(cell["options"]),
-        int(cell["repetitions"]),
-    )
-    people = int(cell["people"])
-    weights = 1 / np.arange(1, k + 1)
-    crowd = Crowd(people, whole_people(weights.tolist(), people), weights / weights.sum())
-    rows: list[Row] = []
-    for series in local_series(str(cell["mechanisms"]).split(",")):
-        if k in own.find("choice", series.mechanism).sizes:
-            design = own.choice_mechanism(series.mechanism, epsilon, k)
-            rows.append(_local(series, design, crowd, times, generator))
-    moved = {REPLACE: REPLACE_ONE if k > 2 else ADD_OR_DELETE, ADD: ADD_OR_DELETE}
-    rows += [
-        _central(series, GeometricCounts(epsilon, by), crowd, times, generator)
-        for series, by in moved.items()
-    ]
-    rows += _run_by_the_curator(rows)
-    mixed = report_epsilon(epsilon, people, float(cell["delta"]))
-    rows.append(
-        _shuffled(support_design("choice", mixed, k), str(epsilon), crowd, times, generator)
-    )
-    return [{"options": k, **row} for row in rows]
-
-
-def _run_by_the_curator(rows: Sequence[Row]) -> list[Row]:
-    """The best local mechanism, where a curator who runs it does better than with noisy bins."""
-    bins = comparison.one(rows, mechanism=REPLACE.mechanism)
-    local = min(comparison.pick(rows, model="local"), key=lambda row: number(row, "exact"))
-    better = number(local, "exact") < number(bins, "exact")
-    return [{**local, "model": "central", "limit": None, "limit_ratio": None}] if better else []
-
-
-def with_best(rows: Sequence[Row]) -> list[Row]:
-    """And for each cell the best of what a curator can do at this ε."""
-    best: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        if row["model"] == "central" and row["mechanism"] != ADD.mechanism:
-            cell = tuple(row[key] for key in ("epsilon", "people", "options"))
-            best[cell] = min(best.get(cell, row), row, key=lambda r: number(r, "exact"))
-    return [*rows, *({**row, "mechanism": BEST.mechanism} for row in best.values())]
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """`held` each option, and the `shares` of the population that such people are drawn from."""
-
-    people: int
-    held: NDArray[np.int64]
-    shares: Array
-
-    @property
-    def sampling(self) -> float:
-        """The variance that drawing the people adds, on average over the options."""
-        return float(np.mean(self.shares * (1 - self.shares)) / self.people)
-
-
-def _local(
-    series: Series,
-    design: SupportDesign,
-    crowd: Crowd,
-    times: int,
-    generator: np.random.Generator,
-) -> dict[str, str | int | float | None]:
-    n, k = crowd.people, design.options
-
-    def shares(counts: NDArray[np.int64]) -> Array:
-        supporting = np.array([supports(design, cells) for cells in counts])
-        return np.asarray(unbiased_share(supporting / n, design))
-
-    these = shares(fixed(design, crowd.held, times, generator).counts) - crowd.held / n
-    anew = shares(drawn(design, crowd.shares.tolist(), n, times, generator).counts) - crowd.shares
-    exact = float(np.mean([design.variance(n, f) for f in (crowd.held / n).tolist()]))
-    epsilon = float(design.epsilon)
-    alike = k * design.variance(1, 1 / k) + (k - 1) / k
-    return {
-        **_row(series, str(design.epsilon), crowd, exact, these, anew),
-        "limit": BELOW * least_of_a_share(epsilon, k) / n,
-        "limit_ratio": alike * told(epsilon, k) / (k - 1) ** 2,
-        "report_epsilon": str(design.epsilon),
-    }
-
-
-def _shuffled(
-    design: SupportDesign, epsilon: str, crowd: Crowd, times: int, generator: np.random.Generator
-) -> dict[str, str | int | float | None]:
-    """No limit of such reports is known."""
-    row = _local(SHUFFLED, design, crowd, times, generator)
-    return {**row, "epsilon": epsilon, "limit": None, "limit_ratio": None}
-
-
-def _central(
-    series: Series,
-    trusted: GeometricCounts,
-    crowd: Crowd,
-    times: int,
-    generator: np.random.Generator,
-) -> dict[str, str | int | float | None]:
-    n = crowd.people
-    errors = discrete_laplace(trusted.noise, (times, len(crowd.held)), generator) / n
-    sampled = generator.multinomial(n, crowd.shares, times) / n - crowd.shares
-    exact = trusted.variance(n)
-    row = _row(series, str(trusted.epsilon), crowd, exact, errors, errors + sampled)
-    return {**row, "limit": None, "limit_ratio": None, "report_epsilon": None}
-
-
-def _row(
-    series: Series, epsilon: str, crowd: Crowd, exact: float, these: Array, anew: Array
-) -> dict[str, str | int | float | None]:
-    """From the errors of each option in each repetition."""
-    roots = (np.sqrt((errors**2).mean(axis=1)) for errors in (these, anew))
-    return {
-        **comparison.row(series, epsilon, crowd.people, exact, next(roots)),
-        **comparison.drawn_columns(exact + crowd.sampling, next(roots)),
-    }
 
 
 def many_options_price(epsilon: float) -> float:
@@ -454,13 +242,3 @@ def _options_figure(
     axes.grid(visible=True, color=FAINT)
     axes.legend(loc="center left")
     return figure
-
-
-STUDY = Study(
-    name="histogram",
-    question="What does it cost to learn the shares of many options without trusting the server?",
-    options=OPTIONS,
-    cells=cells,
-    run=run,
-    report=report,
-)

@@ -1,0 +1,187 @@
+"""What is acknowledged and not yet in the tables, in a small file of its own: one write, one sync.
+
+Under load several groups share a transaction. What each has brought is on disk here before it is
+answered, and is taken again from here if the transaction does not come to its end: an envelope that
+is in the tables already is then a repeated one, and counts once.
+
+The file has two halves, of which one is whole at any moment: a group writes all that is pending to
+the other half, in the order of keys, so that nothing tells which group an envelope came with; and
+once that is on disk, zeros to the first. A half begins with the length of its content (u32) and a
+digest (16); it holds, of each survey and round,
+
+    survey id (32) · round (u32) · length (u32)
+
+and then its envelopes, each as id (16) · reports - 1 (u16) · length (u32) · payload.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from deniable.server.store.protocol import StoreLost
+from deniable.server.store.records import Kept, Unsettled, Upload
+from deniable.shared.errors import StoreUnusable
+
+FILE = "deniable.redo"
+HALF = 2**18
+PIECE = 4_096
+PRIVATE = 0o600
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_HEAD = struct.Struct("<I16s")
+_ROUND = struct.Struct("<32sII")
+_ENVELOPE = struct.Struct("<16sHI")
+Round = tuple[str, int]  # a survey's id, and the number of a round
+
+
+class Redo:
+    """For one thread at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._handle: int | None = None
+        self._half = 0  # that is whole
+        self._used = [HALF, HALF]  # bytes of either that may not be zero
+        self._pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
+        self.lost = [*_kept_in(file)]  # what was pending in a transaction that did not end well
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._pending)
+
+    def keep(self, uploads: Sequence[Upload]) -> bool:
+        """Bring them to the disk, with all that is pending; False: there is no room here."""
+        grown = {of: [*envelopes] for of, envelopes in self._pending.items()}
+        for each in uploads:
+            members = grown.setdefault((each.survey.id, each.round), [])
+            insort(
+                members, _ENVELOPE.pack(each.id, each.count - 1, len(each.payload)) + each.payload
+            )
+        content = _packed(grown)
+        if _HEAD.size + len(content) > HALF:
+            return False
+        self.begin()
+        try:
+            self._write(content)
+        except OSError as error:
+            raise _ours(error) from error
+        self._pending = grown
+        return True
+
+    def begin(self) -> None:
+        """From now on the file is this process's, which overwrites what it finds there."""
+        try:
+            self._opened()
+        except OSError as error:
+            raise _ours(error) from error
+
+    def settle(self) -> None:
+        """All that is pending is in the tables, and on disk there."""
+        self._pending, self.lost = {}, []
+        try:
+            self._forget(0)
+            self._forget(1)
+        except OSError as error:
+            if error.errno not in NO_ROOM:  # else it is overwritten the next time
+                raise _ours(error) from error
+
+    def lose(self) -> None:
+        """It is not: its transaction has been undone."""
+        lost = _unpacked(_packed(self._pending))
+        self._pending, self.lost = {}, [*self.lost, *lost]
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _write(self, content: bytes) -> None:
+        handle, other = self._opened(), 1 - self._half
+        written = _HEAD.pack(len(content), _digest(content)) + content
+        self._used[other] = max(self._used[other], len(written))
+        _put(handle, written, other * HALF)
+        os.fdatasync(handle)
+        self._half = other
+        self._forget(1 - other)
+
+    def _forget(self, half: int) -> None:
+        if self._handle is not None and self._used[half]:
+            _put(self._handle, bytes(self._used[half]), half * HALF)
+            self._used[half] = 0
+
+    def _opened(self) -> int:
+        """Made at its full length, so that a sync has nothing to write but the content."""
+        if self._handle is None:
+            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            try:
+                self._fill(handle)
+            except OSError:
+                os.close(handle)
+                raise
+            self._handle = handle
+        return self._handle
+
+    def _fill(self, handle: int) -> None:
+        for start in range(os.fstat(handle).st_size, 2 * HALF, PIECE):
+            _put(handle, bytes(min(PIECE, 2 * HALF - start)), start)  # written as one, read as one
+        os.fsync(handle)
+        folder = os.open(self._file.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _ours(error: OSError) -> StoreUnusable:
+    kind = StoreUnusable if error.errno in NO_ROOM else StoreLost
+    return kind(f"the store could not write reports: {error.strerror}")
+
+
+def _put(handle: int, content: bytes, offset: int) -> None:
+    if os.pwrite(handle, content, offset) < len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
+
+
+def _packed(pending: dict[Round, list[bytes]]) -> bytes:
+    parts: list[bytes] = []
+    for (survey, number), envelopes in sorted(pending.items()):
+        packed = b"".join(envelopes)
+        parts += (_ROUND.pack(bytes.fromhex(survey), number, len(packed)), packed)
+    return b"".join(parts)
+
+
+def _kept_in(file: Path) -> Iterator[Unsettled]:
+    """Of both halves: what is not whole was never acknowledged, and what is older is repeated."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return
+    for half in (content[:HALF], content[HALF:]):
+        if len(half) >= _HEAD.size:
+            length, digest = _HEAD.unpack_from(half)
+            part = half[_HEAD.size : _HEAD.size + length]
+            if length and _digest(part) == digest:
+                yield from _unpacked(part)
+
+
+def _unpacked(content: bytes) -> Iterator[Unsettled]:
+    start = 0
+    while start < len(content):
+        survey, number, length = _ROUND.unpack_from(content, start)
+        start += _ROUND.size
+        end = start + length
+        while start < end:
+            identifier, more, size = _ENVELOPE.unpack_from(content, start)
+            start += _ENVELOPE.size
+            payload = content[start : start + size]
+            yield Unsettled(survey.hex(), number, Kept(identifier, more + 1, payload))
+            start += size

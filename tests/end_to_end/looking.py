@@ -1,0 +1,70 @@
+"""Pages in a real browser: what axe-core finds, what is too wide, and what the keyboard shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from tests.end_to_end.axe import axe_core
+from tests.end_to_end.browser import CHROMIUM, FLAGS
+from tests.eventually import PATIENCE
+from tests.node import NODE
+
+SCRIPT = Path(__file__).with_name("pages.mjs")
+CONTRAST = ["color-contrast"]
+
+
+class Page(TypedDict, total=False):
+    name: str
+    url: str
+    cookies: Sequence[Mapping[str, str]]
+    fill: Mapping[str, str]  # what is typed before that, by selectors
+    press: str  # a selector: what is looked at comes after it
+
+
+class View(TypedDict, total=False):
+    width: int
+    scheme: str
+    rules: Sequence[str]  # all of axe's where it is not there
+    keyboard: bool
+
+
+Found = Mapping[str, Any]  # Any: JSON
+
+
+def look(
+    folder: Path, pages: Sequence[Page], views: Sequence[View], shots: Path | None = None
+) -> list[Found]:
+    """One finding for each page and view; the browser's profile is in the folder."""
+    script = axe_core()
+    asked = {
+        "browser": CHROMIUM,
+        "flags": [*FLAGS, f"--user-data-dir={folder / 'profile'}"],
+        "axe": str(script),
+        "pages": pages,
+        "views": views,
+        "shots": shots and str(shots),
+    }
+    try:
+        done = subprocess.run(
+            [NODE, str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True,
+            timeout=3 * PATIENCE, check=False,
+        )  # fmt: skip
+    finally:
+        script.unlink(missing_ok=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == len(pages) * len(views), done.stderr[-2000:]
+    return found
+
+
+def faults(found: Found) -> list[str]:
+    """What is wrong with a page, in words; nothing where nothing is."""
+    said = [*found["found"], *found["complaints"], *found.get("unseen", ())]
+    if found["wider"] > 0:
+        said.append(f"wider than the window by {found['wider']} px")
+    if found.get("stops") == 0:
+        said.append("the keyboard reaches nothing")
+    return [f"{found['page']}, {found['width']} px, {found['scheme']}: {each}" for each in said]

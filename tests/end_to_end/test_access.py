@@ -1,0 +1,178 @@
+"""Every page in a real browser: axe-core finds nothing serious, text has contrast in both modes, no
+page is wider than a phone of 320 px, and the keyboard shows where it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from deniable.server.http.auth import COOKIE
+from deniable.server.store import PublishedSurvey
+from deniable.shared.cli.command import main
+from tests.end_to_end.axe import NoAxe, axe_core
+from tests.end_to_end.browser import CHROMIUM, NAMES
+from tests.end_to_end.looking import CONTRAST, Found, Page, View, faults, look
+from tests.server.results_data import NOW, add_round, draw_cells, fill
+from tests.server.surveys import BIT, choice, until_spring
+from tests.server.test_operating import DRAFT
+from tests.server.world import World, world
+
+INSTALL = f"no browser on PATH; install one of {', '.join(NAMES)}"
+USUAL: Sequence[View] = (
+    {"width": 1280, "scheme": "light", "keyboard": True},
+    {"width": 320, "scheme": "dark", "rules": CONTRAST},
+)
+EVERY: Sequence[View] = [
+    {"width": width, "scheme": scheme, "keyboard": True}
+    for width in (1280, 390, 320)
+    for scheme in ("light", "dark")
+]
+STUDIES = ("bit", "shuffle")
+MANY = [f"option {number}" for number in range(60)]
+BAD = """data:text/html,<html><title>x</title><style>a{color:rgb(200,200,200)}
+a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a href="/">faint</a>
+<script>throw new Error("fault")</script>"""
+
+
+@pytest.fixture
+def able() -> None:
+    """Where there is a browser, and axe-core; `./run bench --long` wants both."""
+    if CHROMIUM is None:
+        pytest.skip(INSTALL)
+    try:
+        axe_core().unlink()
+    except NoAxe as error:
+        pytest.skip(str(error))
+
+
+@contextmanager
+def answering(here: World) -> Iterator[str]:
+    """The address of the real application, at an hour of which its surveys have every state."""
+    server = make_server("127.0.0.1", 0, here.app, threaded=True, request_handler=Silent)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Silent(WSGIRequestHandler):
+    def log(self, *_: object, **__: object) -> None:
+        """Nothing: what fails is said once."""
+
+
+def surveys(here: World) -> Mapping[str, PublishedSurvey]:
+    """One of each state."""
+    found = {"results": fill(here)}
+    for name, more in (
+        ("waiting", {}),
+        ("unopened", {"opens": date(2027, 3, 1)}),
+        ("few", {}),
+        ("closed", {}),
+    ):
+        found[name] = here.publish(until_spring(BIT, name=name, **more))
+    add_round(here.store, found["few"], 685, [[30, 10]])
+    add_round(here.store, found["closed"], 685, [[300, 100]])
+    here.catalogue.close(found["closed"])
+    found["many"] = here.publish(until_spring(choice(MANY) + BIT, name="many", ask=1))
+    for number in (684, 685):
+        add_many(here, found["many"], number)
+    return found
+
+
+def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
+    """Of so many options that they are folded, each install being asked one question."""
+    rng, (options, bit) = np.random.default_rng(number), asked.survey.questions
+    held = [9_000, *[400] * (len(MANY) - 1)]
+    asked_of = [sum(held), 4_000]
+    drawn = [draw_cells(options, held, rng), draw_cells(bit, [3_000, 1_000], rng)]
+    with here.store.transaction() as transaction:
+        cells = np.concatenate([*drawn, np.array(asked_of)])
+        transaction.add(asked.sequence, number, sum(asked_of), cells)
+
+
+def every_page(here: World, url: str) -> list[Page]:
+    found = surveys(here)
+    operator, analyst = (
+        [{"name": COOKIE, "value": here.session(here.token(role)), "url": url}]
+        for role in ("operator", "analyst")
+    )
+    known = {
+        "list": "/",
+        **{name: f"/surveys/{each.id}" for name, each in found.items()},
+        "earlier-round": f"/surveys/{found['results'].id}?round=683",
+        "operate": "/operate",
+        "check": "/operate/check",
+        "close": f"/surveys/{found['results'].id}/close",
+        "plan": "/plan?kind=choice&options=8&people=50000",
+        "plan-text": "/plan?kind=text&people=1000000&epsilon=2",
+        "plan-wrong": "/plan?kind=choice&options=1&epsilon=x&people=-1&bytes=q",
+        "missing": "/surveys/none",
+    }
+    anyone = {
+        "sign-in": "/",
+        "public": f"/public/{found['results'].id}",
+        "problem": "/problems/rate-limited",
+        "nothing-here": "/nothing/here",
+    }
+    pages: list[Page] = [
+        {"name": name, "url": url + path, "cookies": operator} for name, path in known.items()
+    ]
+    pages += [{"name": name, "url": url + path} for name, path in anyone.items()]
+    pages.append({"name": "refused", "url": f"{url}/operate", "cookies": analyst})
+    acts = {
+        "token-made": ("/operate", 'form[action$="/operate/tokens"] button'),
+        "tried": (f"/surveys/{found['waiting'].id}", 'form[action$="/try"] button'),
+        "checked": ("/operate/check", 'form[action$="/check"] button'),
+    }
+    for name, (path, press) in acts.items():
+        page: Page = {"name": name, "url": url + path, "cookies": operator, "press": press}
+        pages.append(page | {"fill": {"#survey": DRAFT}} if name == "checked" else page)
+    return pages
+
+
+def wrong(found: Sequence[Found]) -> list[str]:
+    return [each for one in found for each in faults(one)]
+
+
+def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
+    with world(tmp_path / "data", NOW, public_pages=True) as here, answering(here) as url:
+        assert wrong(look(tmp_path, every_page(here, url), USUAL)) == []
+
+
+def test_the_pages_of_studies_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
+    assert wrong(look(tmp_path, studied(tmp_path, STUDIES[:1]), USUAL)) == []
+
+
+def studied(folder: Path, names: Sequence[str]) -> list[Page]:
+    for name in names:
+        assert main(["simulate", name, "--people", "1e3,1e4", "--out", str(folder / name)]) == 0
+    return [
+        {"name": each.stem, "url": each.as_uri()}
+        for name in names
+        for each in sorted((folder / name).glob("*.html"))
+    ]
+
+
+def test_the_look_sees_what_is_bad(able: None, tmp_path: Path) -> None:
+    said = " ".join(wrong(look(tmp_path, [{"name": "bad", "url": BAD}], USUAL[:1])))
+    for fault in ("color-contrast", "image-alt", "wider than", "<a href", "Uncaught"):
+        assert fault in said
+
+
+@pytest.mark.long
+def test_every_page_at_every_width_in_both_modes(tmp_path: Path) -> None:
+    assert CHROMIUM, INSTALL
+    with world(tmp_path / "data", NOW, public_pages=True) as here, answering(here) as url:
+        pages = every_page(here, url) + studied(tmp_path, STUDIES)
+        assert wrong(look(tmp_path, pages, EVERY)) == []

@@ -1,0 +1,213 @@
+"""Under load groups come into the tables together: each is on disk before, and in no order."""
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from deniable.server.intake.commit import commit, recover
+from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.writer import Writer
+from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
+from deniable.server.store.sqlite import redo
+from deniable.server.store.sqlite.redo import HALF, Redo
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import StoreUnusable
+from tests.eventually import eventually
+from tests.server.surveys import DECEMBER, published, survey
+from tests.server.test_order import TOO_MANY, crowd, most_links, upload
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore.create(tmp_path / "data") as made:
+        yield made
+
+
+def write(store: Store, uploads: list[Upload], *, later: bool = True) -> list[str]:
+    with store.transaction(later=later) as transaction:
+        return list(commit(transaction, uploads))
+
+
+def some(asked: PublishedSurvey, seed: int, number: int, size: int = 1) -> list[Upload]:
+    chance = random.Random(seed)
+    return [Upload(asked, DECEMBER, chance.randbytes(16), size, bytes(size)) for _ in range(number)]
+
+
+def in_tables(data: Path) -> int:
+    """What another process reads."""
+    with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
+        (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM tallies").fetchone()
+    return int(reports)
+
+
+def copied(store: SqliteStore, name: str) -> Path:
+    """As a process that is killed leaves it."""
+    return Path(shutil.copytree(store.data, store.data.with_name(name)))
+
+
+def test_what_a_killed_server_has_left_is_counted_once(store: SqliteStore) -> None:
+    asked = published(store, survey())
+    groups = [some(asked, seed, 7) for seed in range(5)]
+    for group in groups:
+        assert write(store, group) == ["accepted"] * 7
+        assert write(store, group[:2]) == ["duplicates"] * 2
+    assert in_tables(store.data) == 0
+    left = copied(store, "left")
+    assert store.report_totals() == {asked.sequence: 35}, "this process reads what it has said"
+    assert in_tables(store.data) == 35
+    settled = copied(store, "settled")
+    for data in (left, settled):
+        for _ in range(2):
+            with open_recovered(data) as again:
+                assert again.report_totals() == {asked.sequence: 35}
+                assert write(again, groups[4], later=False) == ["duplicates"] * 7
+
+
+def test_a_group_that_fails_takes_nothing_with_it(store: SqliteStore) -> None:
+    asked = published(store, survey())
+    write(store, some(asked, 1, 3))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Redo, "keep", _no_room)
+        with pytest.raises(StoreUnusable, match="no room"):
+            write(store, some(asked, 2, 3))
+    assert in_tables(copied(store, "left")) == 0
+    assert store.report_totals() == {asked.sequence: 3}
+    assert write(store, some(asked, 2, 3)) == ["accepted"] * 3
+
+
+def test_a_commit_that_fails_loses_nothing(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of groups that were answered already: the next one brings them into the tables."""
+    asked = published(store, survey())
+    write(store, some(asked, 1, 3))
+    with monkeypatch.context() as patched:
+        patched.setattr(store._line, "_commit", _full)
+        with pytest.raises(StoreUnusable, match="full"):
+            store.report_totals()
+    assert store.report_totals() == {}
+    assert len(store.unsettled()) == 3
+    recover(store, Catalogue(store))
+    assert store.report_totals() == {asked.sequence: 3}
+    assert store.unsettled() == []
+
+
+def _no_room(_: Redo, uploads: list[Upload]) -> bool:
+    raise StoreUnusable(f"no room for {len(uploads)}")
+
+
+def _full(_: sqlite3.Connection) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+def test_what_does_not_fit_comes_into_the_tables_at_once(store: SqliteStore) -> None:
+    asked = published(store, survey())
+    write(store, some(asked, 1, 3))
+    write(store, some(asked, 2, 5, size=60_000))
+    assert in_tables(store.data) == 3 + 5 * 60_000
+
+
+def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None:
+    """A write that is torn anywhere leaves what was there before it; read by another process."""
+    chance, file = random.Random(5), tmp_path / redo.FILE
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+    kept, uploads = Redo(file), some(asked, 3, 40)
+    assert kept.keep(uploads[:20])
+    before = file.read_bytes()
+    assert kept.keep(uploads[20:])
+    after = file.read_bytes()
+    assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads}
+    place = 0 if any(after[:HALF]) else HALF
+    end = place + len(after[place : place + HALF].rstrip(b"\0"))
+    for _ in range(200):
+        torn = bytearray(before)
+        torn[place:end] = after[place:end]
+        torn[chance.randrange(end - 200, end)] ^= 1 << chance.randrange(8)
+        file.write_bytes(bytes(torn))
+        assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads[:20]}
+    kept.close()
+
+
+def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: SqliteStore) -> None:
+    """So that nothing of the file tells which of them came with the last group."""
+    asked, file = published(store, survey()), store.data / redo.FILE
+    for seed in range(6):
+        write(store, some(asked, seed, 9 - seed))
+        halves = file.read_bytes()[:HALF], file.read_bytes()[HALF:]
+        assert [any(half) for half in halves].count(True) == 1
+        ids = [each.kept.id for each in Redo(file).lost]
+        assert ids == sorted(ids)
+    assert store.forget_order()
+    assert not any(file.read_bytes())
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_copy_links_two_surveys_also_under_load(store: SqliteStore, tmp_path: Path) -> None:
+    """Each install's reports come in groups of their own, one upon another."""
+    installs, copies = crowd(11), []
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    for number, install in enumerate(installs):
+        for asked, identifier in zip(surveys, install, strict=True):
+            assert write(store, [upload(asked, identifier)]) == ["accepted"]
+        if number % 12 == 11:
+            copies.append(copied(store, f"copy-{number}"))
+    assert all(most_links(copy, installs) < TOO_MANY for copy in copies)
+    assert store.forget_order()
+    assert most_links(store.data, installs) < TOO_MANY
+    back_up(store.data, tmp_path / "backup")
+    assert most_links(tmp_path / "backup", installs) < TOO_MANY
+
+
+def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redo, "insort", lambda members, each: members.append(each))
+    installs = crowd(12)
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    for install in installs:
+        for asked, identifier in zip(surveys, install, strict=True):
+            write(store, [upload(asked, identifier)])
+    assert most_links(copied(store, "copy"), installs) >= TOO_MANY
+
+
+def test_a_disk_that_fails_beneath_it_ends_the_writer(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = published(store, survey())
+
+    def fails(_: int) -> None:
+        raise OSError(5, os.strerror(5))
+
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(StoreLost, match="Input/output error"):
+        write(store, some(asked, 1, 2))
+
+
+def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
+    store: SqliteStore,
+) -> None:
+    asked = published(store, survey())
+    write(store, some(asked, 1, 30))
+    with SqliteStore.open(copied(store, "left")) as again:
+        writer = Writer(again, Catalogue(again))
+        writer.start()
+        eventually(lambda: in_tables(again.data) == 30, "recovered")
+        eventually(lambda: not any((again.data / redo.FILE).read_bytes()), "emptied")
+        writer.stop()
+
+
+def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -> None:
+    kept, deleted = (published(store, survey(name=name)) for name in ("kept", "deleted"))
+    write(store, [*some(kept, 1, 2), *some(deleted, 2, 3)])
+    left = copied(store, "left")
+    with SqliteStore.open(left) as again:
+        again.delete_survey(deleted.sequence)
+    with open_recovered(left) as again:
+        assert again.report_totals() == {kept.sequence: 2}

@@ -1,0 +1,184 @@
+"""Pages of studies: questions that are understood, formulas that are typeset, all is reached."""
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from deniable.shared.errors import WrongUse
+from deniable.simulations import simulate
+from deniable.simulations.frame import index
+from deniable.simulations.frame.figures import INK, LOOKS, ON_DARK
+from deniable.simulations.frame.formulas import mathml
+from deniable.simulations.frame.page import LONG
+from deniable.simulations.frame.registry import SUMMARIES, load
+from deniable.simulations.frame.shuffler import SHUFFLED
+from deniable.simulations.frame.style import STYLE
+
+EPSILONS = [0.5, 1, 2, 4]
+SHORT: dict[str, Any] = {"epsilon": 1, "people": [100, 1000], "repetitions": 9}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A study with a long table, and one with a short one."""
+    folder, many = tmp_path_factory.mktemp("pages"), [10**power for power in range(2, 9)]
+    found = {
+        "counts": simulate("counts", epsilon=EPSILONS, people=many, repetitions=9, counts=[1, 4]),
+        "subsample": simulate("subsample", **SHORT),
+    }
+    return {name: each.write(folder / name).read_text("utf-8") for name, each in found.items()}
+
+
+# Formulas
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    ("V / n", ["<mfrac><mi>V</mi><mi>n</mi></mfrac>"]),
+    ("2 m^2 / (ε n)^2", ["<msup><mi>m</mi><mn>2</mn></msup>", "<mo>(</mo>"]),
+    ("(a + b) / (c - d)", ["<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mrow>"]),
+    ("e^(-ε |v|)", ["<mi>v</mi></mrow><mo stretchy=\"false\">|</mo>"]),
+    ("√(2 T)", ["<msqrt><mrow>"]),
+    ("x <= 1, y -> ∞", ["<mo>≤</mo>", "<mo>→</mo>", "<mi>∞</mi>"]),
+    ('"least <of> all"', ["<mtext>least &lt;of&gt; all</mtext>"]),
+])  # fmt: skip
+def test_a_formula_becomes_markup(text: str, parts: list[str]) -> None:
+    markup = mathml(text)
+    ET.fromstring(markup)
+    for part in parts:
+        assert part in markup, markup
+
+
+def test_a_fraction_has_what_stands_before_it_above_and_one_thing_below() -> None:
+    """Twin: brackets change what is below."""
+    one, other = (ET.fromstring(mathml(t)) for t in ("a b / c d", "a b / (c d)"))
+    below = [["".join(part.itertext()) for part in each.iter("mfrac")] for each in (one, other)]
+    assert below == [["abc"], ["abcd"]]
+
+
+@pytest.mark.parametrize("text", ["", "a /", "(a", "a)", "|a", "a ]", "^2", "a + ", '"a'])
+def test_what_is_no_formula_is_refused(text: str) -> None:
+    with pytest.raises(WrongUse, match="formula"):
+        mathml(text)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_every_study_has_a_question_and_formulas(name: str) -> None:
+    """A question is short, and has no word of the trade; each formula is of the form that is
+    read."""
+    study = load(name)
+    assert len(study.question) <= 95
+    assert not re.search(r"minimax|histogram|locality|estimator|oracle|ε|δ", study.question)
+    assert study.formulas
+    for words, text in study.formulas:
+        assert words
+        ET.fromstring(mathml(text))
+
+
+# Pages
+
+
+@pytest.mark.parametrize("name", ["counts", "subsample"])
+def test_a_page_answers_first_and_hides_nothing(pages: dict[str, str], name: str) -> None:
+    page, study = pages[name], load(name)
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+    assert page.count("<main>") == page.count("<h1>") == 1
+    assert "<script" not in page
+    assert page.index("<h1>") < page.index('class="finding"') < page.index("<svg ")
+    assert page.index("<svg ") < page.index("<table>") < page.index("<math ")
+    assert page.count("<math ") == len(study.formulas)
+    assert f'href="{name}.csv"' in page
+    assert f"<code>{study.run.__module__}</code>" in page
+    for link in re.findall(r'href="#([^"]+)"', page):
+        assert f'id="{link}"' in page
+
+
+@pytest.mark.parametrize("name", ["counts", "subsample"])
+def test_what_scrolls_is_reached_by_the_keyboard(pages: dict[str, str], name: str) -> None:
+    """Every box that may be wider than a phone has a place in the order of focus and a name; no two
+    of a page have the same id."""
+    boxes = re.findall(r'<(?:div class="wide"|pre)([^>]*)>', pages[name])
+    assert len(boxes) >= 7
+    for box in boxes:
+        assert re.search(r'tabindex="0" role="region" aria-label="[^"]+"', box), box
+    assert "overflow-x: auto" in STYLE
+    labels = re.findall(r'<svg role="img" aria-label="([^"]+)"', pages[name])
+    assert len(labels) == pages[name].count("<svg ")
+    named = re.findall(r'\bid="([^"]+)"', pages[name])
+    assert len(named) == len(set(named))
+
+
+def test_a_long_table_is_folded_behind_the_figures(pages: dict[str, str]) -> None:
+    assert pages["counts"].count(f"({4 * 8} lines)</summary>") == 1
+    assert "lines)</summary>" not in pages["subsample"]
+    assert LONG < 4 * 8
+
+
+def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_path: Path) -> None:
+    """As it stands there, without its markup; and the other snippet reads what was written."""
+    from html import unescape
+
+    both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
+    names: dict[str, object] = {}
+    exec(unescape(both[0]), names)  # our own words
+    found = names["found"]
+    assert getattr(found, "rows", None) == simulate("subsample", **SHORT).rows
+    assert all(sentence in unescape(pages["subsample"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
+    found.write(tmp_path)  # type: ignore[attr-defined]  # as above
+    exec(unescape(both[1]).replace('"subsample.csv"', repr(str(tmp_path / "subsample.csv"))), names)
+    assert len(names["rows"]) == len(found.rows)  # type: ignore[arg-type, attr-defined]  # as above
+
+
+def test_an_index_has_a_card_for_each_study() -> None:
+    found = simulate("subsample", epsilon=1, people=[100, 1000], repetitions=9)
+    page = index.index([index.card(found)])
+    assert page.count("<li>") == page.count("<img ") == 1
+    card = page[page.index("<li>") :]
+    assert f'alt="{found.report.figures[0].caption[:40]}' in card
+    assert '<a href="subsample/index.html">' in card
+    assert card.index(found.study.question) < card.index("<img ") < card.index("The centre of")
+
+
+def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
+    """Its points stand where the rows have it. Twin: about these people there is none."""
+    found = simulate("counts", epsilon=1, people=100, repetitions=9, counts=[1, 4])
+    these, population = found.figure("counts").axes
+    drawn = {line.get_label(): line for line in population.lines}
+    limits = [row["limit_drawn"] for row in found.rows if row["estimator"] == "one-question"]
+    values = np.asarray(drawn["local limit"].get_ydata(), float) ** 2
+    assert sorted(values) == pytest.approx(sorted(map(float, limits)))  # type: ignore[arg-type]  # numbers
+    assert "local limit" not in {line.get_label() for line in these.lines}
+
+
+# Colours
+
+
+def luminance(color: str) -> float:
+    parts = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_can_be_read_in_light_and_dark() -> None:
+    """Contrast of 4.5 for text, and of 3 for lines on a dark page. Twin: a colour of the light page
+    has less there."""
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#\w+)", part)) for part in STYLE.split("@media", 2)[:2]
+    )
+    assert contrast(light["ink"], "#ffffff") > contrast(light["faint"], "#ffffff") >= 4.5
+    assert contrast(dark["ink"], dark["paper"]) > contrast(dark["faint"], dark["paper"]) >= 4.5
+    assert contrast(light["faint"], light["soft"]) >= 4.5
+    assert contrast(INK, "#ffffff") >= 4.5
+    assert {look.color for look in (*LOOKS, SHUFFLED.look)} <= set(ON_DARK)
+    for color, on_dark in ON_DARK.items():
+        assert dark[f"c{color[1:]}"] == on_dark
+        assert contrast(on_dark, dark["paper"]) >= 4.5
+    assert contrast("#8c510a", dark["paper"]) < 3
