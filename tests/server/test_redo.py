@@ -4,17 +4,20 @@ import os
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import date
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from deniable.server.intake.commit import commit, recover
 from deniable.server.intake.recovery import open_recovered
-from deniable.server.intake.writer import Writer
+from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
-from deniable.server.store.sqlite import redo
+from deniable.server.store.sqlite import database, redo
 from deniable.server.store.sqlite.redo import HALF, Redo
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -203,6 +206,33 @@ def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
         writer.stop()
 
 
+def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
+    store: SqliteStore,
+) -> None:
+    """They would stay in their transaction for ten times as long as it waits."""
+    asked, stopped = published(store, survey()), threading.Event()
+
+    def crowd() -> None:
+        for seed in count():
+            if stopped.is_set():
+                break
+            write(store, some(asked, seed, 3))
+
+    busy = threading.Thread(target=crowd)
+    busy.start()
+    try:
+        eventually(lambda: store._line._redo.pending, "groups come")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(database, "BUSY_SECONDS", 1)
+            with SqliteStore.open(store.data) as other:
+                for number in range(5):
+                    other.keep_day(date(2026, 12, 1 + number))
+    finally:
+        stopped.set()
+        busy.join()
+    assert store.latest_day() == date(2026, 12, 5)
+
+
 def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -> None:
     kept, deleted = (published(store, survey(name=name)) for name in ("kept", "deleted"))
     write(store, [*some(kept, 1, 2), *some(deleted, 2, 3)])
@@ -211,3 +241,22 @@ def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -
         again.delete_survey(deleted.sequence)
     with open_recovered(left) as again:
         assert again.report_totals() == {kept.sequence: 2}
+
+
+def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> None:
+    """Of a group that came while another was written: it need not have been in the tables yet."""
+    asked, answers = published(store, survey()), list[object]()
+    writer = Writer(store, Catalogue(store))
+    writer.start()
+    assert writer.write(some(asked, 2, 1)) == ["accepted"]
+    eventually(
+        lambda: store._line._writer and not (store.data / "deniable.sqlite3-wal").stat().st_size
+    )
+    with writer._ready:
+        for each in some(asked, 1, 20):
+            writer._waiting.append(_Request([each], each.size, answers.append))
+        writer._state = "stopping"
+    writer.stop()
+    assert answers == [["accepted"]] * 20
+    assert in_tables(store.data) == 21
+    assert not any((store.data / redo.FILE).read_bytes())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from deniable.server.store.records import Unsettled, Upload
@@ -18,6 +18,8 @@ from deniable.server.store.sqlite.database import connect, ours
 from deniable.server.store.sqlite.redo import FILE as REDO
 from deniable.server.store.sqlite.redo import Redo
 from deniable.server.store.sqlite.reports import SqliteTransaction
+from deniable.server.store.sqlite.turn import FILE as TURN
+from deniable.server.store.sqlite.turn import Turn
 
 ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")  # until a commit writes it
 
@@ -27,6 +29,7 @@ class Line:
 
     def __init__(self, file: Path) -> None:
         self._file, self._redo = file, Redo(file.with_name(REDO))
+        self._turn = Turn(file.with_name(TURN))
         self._writing, self._emptying = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._emptier: sqlite3.Connection | None = None
@@ -38,9 +41,9 @@ class Line:
     @contextmanager
     def transaction(self, aim: str, *, later: bool = False) -> Iterator[SqliteTransaction]:
         """All or nothing; what the database says against it comes out as an error of ours."""
-        with self._writing:
+        with self._writing, nullcontext() if later else self._turn.wanted():
             try:
-                driver = self._begun()
+                driver = self._begun(later=later)
                 try:
                     made = SqliteTransaction(driver)
                     yield made
@@ -57,19 +60,14 @@ class Line:
     def settle(self) -> None:
         """Bring into the tables what is to come there later."""
         if self._redo.pending:
-            with self.standing_still():
-                pass
+            with self._writing:
+                self._end()
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Nothing is open here, so that another connection can write."""
-        with self._writing:
-            if self._writer is not None and self._writer.in_transaction:
-                try:
-                    self._commit(self._writer)
-                except sqlite3.Error as error:
-                    self._undo_all(self._writer)
-                    raise ours(error, "bring reports into its tables") from error
+        """Nothing is open here, nor for long elsewhere, so that another connection can write."""
+        with self._writing, self._turn.wanted():
+            self._end()
             yield
 
     def empty_log(self) -> bool:
@@ -95,8 +93,9 @@ class Line:
                     driver.close()
             self._writer = self._emptier = None
             self._redo.close()
+            self._turn.close()
 
-    def _begun(self) -> sqlite3.Connection:
+    def _begun(self, *, later: bool) -> sqlite3.Connection:
         """In a transaction, and in a part of it that can be undone by itself."""
         if self._writer is None:
             self._writer = connect(self._file)
@@ -104,12 +103,16 @@ class Line:
                 self._writer.execute(f"PRAGMA {pragma}")
         driver = self._writer
         if not driver.in_transaction:
+            if later:
+                self._turn.give()
             driver.execute("BEGIN IMMEDIATE")
         driver.execute("SAVEPOINT one")
         return driver
 
     def _is_kept(self, taken: Sequence[Upload]) -> bool:
         """On disk without a commit; what was there already is on disk with the groups before."""
+        if self._turn.is_wanted():
+            return False
         if taken:
             return self._redo.keep(taken)
         self._redo.begin()
@@ -118,6 +121,15 @@ class Line:
     def _commit(self, driver: sqlite3.Connection) -> None:
         driver.execute("COMMIT")
         self._redo.settle()
+
+    def _end(self) -> None:
+        """Of what is open."""
+        if self._writer is not None and self._writer.in_transaction:
+            try:
+                self._commit(self._writer)
+            except sqlite3.Error as error:
+                self._undo_all(self._writer)
+                raise ours(error, "bring reports into its tables") from error
 
     def _undo(self, driver: sqlite3.Connection) -> None:
         """The part alone, where what came before it has been acknowledged."""
