@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import date
+from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -15,11 +15,13 @@ import pytest
 
 from deniable.server.intake.commit import commit, recover
 from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.upkeep import purged_from
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
 from deniable.server.store.sqlite import database, redo
 from deniable.server.store.sqlite.redo import HALF, Redo
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
 from tests.server.surveys import DECEMBER, published, survey
@@ -260,3 +262,29 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     assert answers == [["accepted"]] * 20
     assert in_tables(store.data) == 21
     assert not any((store.data / redo.FILE).read_bytes())
+
+
+def test_nothing_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -> None:
+    asked = published(store, survey())
+    write(store, some(asked, 1, 3))
+    with SqliteStore.open(copied(store, "left")) as again:
+        again.delete_survey(asked.sequence)
+        assert any((again.data / redo.FILE).read_bytes())
+        writer = Writer(again, Catalogue(again))
+        writer.start()
+        eventually(lambda: not any((again.data / redo.FILE).read_bytes()), "emptied")
+        writer.stop()
+
+
+def test_a_round_is_not_sealed_before_what_was_left_is_counted(store: SqliteStore) -> None:
+    """A server that was killed, and started again when the round's time was over."""
+    asked = published(store, survey())
+    write(store, some(asked, 1, 3), later=False)
+    write(store, some(asked, 2, 4))
+    later = purged_from(asked, DECEMBER) + timedelta(days=1)
+    with SqliteStore.open(copied(store, "left")) as again:
+        writer = Writer(again, Catalogue(again), Clock(now=lambda: later))
+        writer.start()
+        eventually(lambda: again.unsealed_rounds() == {}, "sealed")
+        writer.stop()
+        assert again.report_totals() == {asked.sequence: 7}

@@ -82,11 +82,13 @@ function subsetSelection(e, k) {
   const [miss] = ceilUnits(e, BILLION, (E, on) => [
     on.over(on.whole(lacking), on.plus(on.times(E, on.whole(d * SLACK)), lacking)),
   ]);
-  const all = Array.from({ length: k }, () => 1), stride = (k + 7) >> 3; // bytes of a plane
-  const bits = 32 - Math.clz32(k - 1);
+  const bits = 32 - Math.clz32(k - 1), stride = (k + 7) >> 3; // bytes of a plane
+  /** @param {(n: number) => boolean} has */
+  const those = (has) => packed(Array.from({ length: k }, (_, n) => has(n)));
+  const all = those(() => true);
   const places = Array.from(
     { length: bits },
-    (_, bit) => (/** @type {number} */ n) => ~(n >> (bits - 1 - bit)) & 1,
+    (_, bit) => those((n) => ((n >> (bits - 1 - bit)) & 1) === 0),
   );
   return {
     integers: [d, miss],
@@ -94,36 +96,53 @@ function subsetSelection(e, k) {
     answerAt: itself,
     randomize(answer, draw) {
       const roll = draw(25 + PLANES * stride), coin = roll.getUint8(24) & 1;
-      const keys = Array.from({ length: PLANES }, (_, p) => {
-        const last = 24 + (p + 1) * stride; // the byte of options 0 to 7
-        return (/** @type {number} */ n) => (roll.getUint8(last - (n >> 3)) >> (n & 7)) & 1;
-      });
-      const order = places.map((place) => (/** @type {number} */ n) => place(n) ^ coin);
+      const keys = Array.from(
+        { length: PLANES },
+        (_, p) =>
+          new Uint8Array(roll.buffer, roll.byteOffset + 25 + p * stride, stride).slice().reverse(),
+      );
+      const order = places.map((place) => place.map((byte) => byte ^ (255 * coin)));
       const [some] = first(all, Number(d), [...keys, ...order]);
       const missed = Number(u64(roll) >= ONE - miss);
       const die = u64(roll, 8) | (u64(roll, 16) << 64n);
       const number = Number(([d, K - d][missed] * die) >> 128n);
-      const [without, included] = first(some.map((bit) => bit ^ missed), number, places);
-      const option = included.reduce((sum, bit, n) => sum + n * (bit ^ without[n]), 0);
-      const turn = option - Number(answer) + k;
-      return packed(all.map((_, n) => some[(n + turn) % k] === 1));
+      const side = some.map((byte, n) => byte ^ (all[n] * missed));
+      const turn = optionOf(side, number, places) - Number(answer) + k;
+      return those((n) => hasOption(some, (n + turn) % k));
     },
   };
 }
 
+const BITS_OF = Uint8Array.from(
+  { length: 256 },
+  (_, byte) => byte.toString(2).replace(/0/g, "").length,
+);
+
 /**
- * Of a set, as zeros and ones, the options that are `count` first in order, and these with the next
- * one. Each plane says which options have a 0 in the next bit of their key; no two keys are alike.
- * @param {number[]} of @param {number} count @param {((n: number) => number)[]} planes
+ * Of a set, packed, the options that are `count` first in order, and these with the next one. Each
+ * plane has the options with a 0 in the next bit of their key; no two keys are alike.
+ * @param {Uint8Array} of @param {number} count @param {Uint8Array[]} planes
  */
 function first(of, count, planes) {
-  const bounds = [of.map(() => 0), of];
+  const bounds = [new Uint8Array(of.length), of];
   for (const plane of planes) {
-    const middle = of.map((_, n) => bounds[0][n] | (bounds[1][n] & plane(n)));
-    bounds[Number(middle.reduce((a, b) => a + b) > count)] = middle;
+    const [low, high] = bounds, middle = plane.map((byte, n) => low[n] | (high[n] & byte));
+    bounds[Number(middle.reduce((sum, byte) => sum + BITS_OF[byte], 0) > count)] = middle;
   }
   return bounds;
 }
+
+/** The option with this number in a set, from 0. @param {Uint8Array} of @param {number} number @param {Uint8Array[]} places */
+function optionOf(of, number, places) {
+  const [without, included] = first(of, number, places);
+  return included.reduce((sum, byte, n) => {
+    const only = byte ^ without[n]; // nothing, in all bytes but one
+    return sum + Number(only > 0) * (8 * n + 31 - Math.clz32(only));
+  }, 0);
+}
+
+/** @param {Uint8Array} set @param {number} n */
+const hasOption = (set, n) => ((set[n >> 3] >> (n & 7)) & 1) === 1;
 
 /** The d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
 function bestSubset(e, k) {

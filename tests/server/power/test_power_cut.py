@@ -183,7 +183,7 @@ def fill_up(tmp_path: Path, envelopes: int) -> int:
 
 
 def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
-    assert fill_up(tmp_path, 200) > 20
+    assert fill_up(tmp_path, 400) > 20
 
 
 @pytest.mark.long

@@ -105,6 +105,8 @@ class Upkeep:
         return self._doubt is None
 
     def _seal(self) -> None:
+        """Not before what a killed server has left is counted."""
+        recover(self._store, self._catalogue, serves=True)
         seal_ended(self._store, self._catalogue, self._clock.now())
 
     def _purge(self) -> None:
