@@ -454,6 +454,24 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
     assert text.count('class="point"') == MOST_TREND_ROUNDS
 
 
+def test_trends_are_of_what_is_counted_now(pages: FlaskClient, here: World) -> None:
+    """Rounds of as many reports are told apart; one that has ended from one that is open, too."""
+    published = here.publish(until_spring(BIT))
+    for number, yes in ((684, 100), (685, 900)):
+        add_round(here.store, published, number, [[1_000 - yes, yes]])
+
+    def marks() -> list[str]:
+        text = pages.get(f"/surveys/{published.id}").text
+        return re.findall(r'class="(?:path|whisker)" d="M[^"]*"', text)
+
+    path, open_ones = marks()
+    heights = re.findall(r"[ML][\d.]+ ([\d.]+)", path)
+    assert len(set(heights)) == 2
+    assert marks() == [path, open_ones]
+    here.catalogue.close(published)
+    assert marks()[1] != open_ones
+
+
 def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: World) -> None:
     """Complete without a script: every option is on it."""
     first = NOW.date() - timedelta(days=199)

@@ -57,7 +57,7 @@ def figures_of(view: QuestionView, page: SurveyPage) -> list[Figure]:
          f"{estimate}.distribution", lambda: _points(view)),
     ]  # fmt: skip
     return [
-        Figure(kind, f"{title}: {words}", line, made)
+        Figure(kind, f"{title} – {words}", line, made)
         for there, kind, words, line, made in asked
         if there
     ]
