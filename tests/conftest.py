@@ -14,6 +14,7 @@ from hypothesis import settings
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+collect_ignore = ["bench/peers_theirs.py"]  # for where other libraries are
 LEFT = pytest.StashKey[int]()
 NAME = "long tests left"
 

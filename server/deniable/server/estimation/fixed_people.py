@@ -53,9 +53,10 @@ def limits(
         return -nothing, nothing
     keep, lie, tail = design.keep / ONE, design.lie / ONE, (1 - confidence) / 2
     distinct, where = np.unique(counts, return_inverse=True)
-    low = _least(distinct.astype(np.float64), people, keep, lie, tail)
-    high = people - _least((people - distinct).astype(np.float64), people, 1 - lie, 1 - keep, tail)
-    return low[where] / people, high[where] / people
+    from_below = np.array([distinct, people - distinct], dtype=np.float64)
+    held, missed = np.array([[keep], [1 - lie]]), np.array([[lie], [1 - keep]])
+    low, others = _least(from_below, people, held, missed, tail)
+    return low[where] / people, (people - others)[where] / people
 
 
 def noise(shares: tuple[Array, Array], people: int, design: SupportDesign) -> Array:
@@ -70,35 +71,51 @@ def _variance_of(shares: Array, people: int, design: SupportDesign) -> Array:
     return counted / (people * (keep - lie)) ** 2
 
 
-def _least(counts: Array, people: int, keep: float, lie: float, tail: float) -> Array:
-    """The least number of holders, by the saddlepoint or by the sum."""
+def _least(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
+    """The least number of holders, by the saddlepoint or by the sum; a row for each rate."""
     small = people <= SMALL
     tail *= 1.0 if small else OUTWARD
-    first, last = _quantile(people, lie, tail), _quantile(people, keep, tail)
+    first, last = np.split(_quantiles(people, np.concatenate([lie, keep]), tail), 2)
     result = (counts - first) / (keep - lie)
     above = people + (counts - last) / (keep - lie)
     if small:
-        least = _summed(people, keep, lie, tail)[counts.astype(np.int64)]
+        tables = [
+            _summed(people, *rates, tail) for rates in zip(keep[:, 0], lie[:, 0], strict=True)
+        ]
+        least = np.array(
+            [table[row.astype(np.int64)] for table, row in zip(tables, counts, strict=True)]
+        )
         inside, beyond = (least > 0) & (least <= people), least > people
         result = np.where(inside, least, np.where(beyond, np.maximum(above, people), result))
         return np.where(least == 0, np.minimum(result, 0.0), result)
     result = np.where(counts > last, above, result)
     inside = (first < counts) & (counts <= last)
-    found = _searched(counts[inside], people, keep, lie, tail)
-    result[inside] = np.ceil(found - ROUNDING)  # people are whole
-    few = inside.copy()
-    few[inside] = _variance(found, people, keep, lie) < FEW
-    result[few] = _checked(result[few], counts[few], people, keep, lie, tail / OUTWARD)
+    keep, lie = (np.broadcast_to(rates, counts.shape)[inside] for rates in (keep, lie))
+    if inside.any():
+        result[inside] = _rounded(counts[inside], people, keep, lie, tail)
+    return result
+
+
+def _rounded(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
+    """People are whole."""
+    found = _searched(counts, people, keep, lie, tail)
+    result: Array = np.ceil(found - ROUNDING)
+    few = _variance(found, people, keep, lie) < FEW
+    if few.any():
+        result[few] = _checked(
+            result[few], counts[few], people, keep[few], lie[few], tail / OUTWARD
+        )
     return result
 
 
 def _checked(
-    near: Array, counts: Array, people: int, keep: float, lie: float, tail: float
+    near: Array, counts: Array, people: int, keep: Array, lie: Array, tail: float
 ) -> Array:
     """The least whole number next to these whose tail, summed exactly, is large enough."""
     from scipy.stats import binom
 
     least = np.minimum(near + 1, people)
+    keep, lie = keep[:, None], lie[:, None]
     for candidate in (near, near - 1):
         holders = np.clip(candidate, 0, people)[:, None]
         yes = np.floor(holders * keep) + AROUND
@@ -108,8 +125,8 @@ def _checked(
     return least
 
 
-def _searched(counts: Array, people: int, keep: float, lie: float, tail: float) -> Array:
-    all_of_them = (math.log(tail) - people * math.log(lie)) / (math.log(keep) - math.log(lie))
+def _searched(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
+    all_of_them = (math.log(tail) - people * np.log(lie)) / (np.log(keep) - np.log(lie))
     rates = np.minimum(counts, people - 0.5) / people
     wanted = -NormalDist().inv_cdf(tail)
 
@@ -127,21 +144,21 @@ def _searched(counts: Array, people: int, keep: float, lie: float, tail: float) 
     return np.where(counts == people, all_of_them, found)
 
 
-def _quantile(people: int, rate: float, tail: float) -> float:
-    """The count that so many bits of one rate reach with the tail's probability: anything but
+def _quantiles(people: int, rates: Array, tail: float) -> Array:
+    """The counts that so many bits of one rate reach with the tail's probability: anything but
     whole, and no more than there are bits."""
-    if people * math.log(rate) >= math.log(tail):
-        return float(people)
-    wanted, last = -NormalDist().inv_cdf(tail), _logit((people - 0.5) / people) - _logit(rate)
-    ends = np.array([min(SMALLEST_TILT, last / 2), last])
+    all_of_them = people * np.log(rates) >= math.log(tail)
+    rates = np.where(all_of_them, 0.25, rates)  # anything
+    wanted, last = -NormalDist().inv_cdf(tail), _logit((people - 0.5) / people) - _logit(rates)
 
     def excess(tilt: Array) -> Array:
-        return _deviate(tilt, np.full_like(tilt, people), people, rate, rate) - wanted
+        return _deviate(tilt, np.full_like(tilt, people), people, rates, rates) - wanted
 
-    return people * float(_tilted(rate, roots(excess, ends[:1], ends[1:]))[0])
+    found = people * _tilted(rates, roots(excess, np.minimum(SMALLEST_TILT, last / 2), last))
+    return np.where(all_of_them, people, found)
 
 
-def _deviate(tilt: Array, holders: Array, people: int, keep: float, lie: float) -> Array:
+def _deviate(tilt: Array, holders: Array, people: int, keep: Array, lie: Array) -> Array:
     """The normal deviate of P[C >= the mean at this tilt]."""
     yes, no, others = _tilted(keep, tilt), _tilted(lie, tilt), people - holders
     grown = np.expm1(tilt)
@@ -153,11 +170,12 @@ def _deviate(tilt: Array, holders: Array, people: int, keep: float, lie: float) 
     return deviate
 
 
-def _variance(holders: Array, people: int, keep: float, lie: float) -> Array:
-    return holders * keep * (1 - keep) + (people - holders) * lie * (1 - lie)
+def _variance(holders: Array, people: int, keep: Any, lie: Any) -> Array:
+    found: Array = holders * keep * (1 - keep) + (people - holders) * lie * (1 - lie)
+    return found
 
 
-def _tilted(rate: float, tilt: Array) -> Array:
+def _tilted(rate: Array, tilt: Array) -> Array:
     return rate / (rate + (1 - rate) * np.exp(-tilt))
 
 
