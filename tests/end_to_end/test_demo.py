@@ -76,13 +76,14 @@ def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
 
 def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> None:
     """The wave's highest day is 27 points above the first, and the difference of two estimates has
-    a standard error of 3: 8 points are 6 of them away. Honest days are flagged once in 1e6."""
+    a standard error of 2: 8 points are 9 of them away. Honest days are flagged once in 1e6, and
+    210 forged reports beside 4,000 are not once in 1e20."""
     picture = tmp_path / "days.svg"
-    said = demo("--people", "10000", "--exit", "--json", "--picture", str(picture)).stdout
+    said = demo("--people", "20000", "--exit", "--json", "--picture", str(picture)).stdout
     days = json.loads(said)["story"]
-    assert [day["reports"] for day in days] == [2000] * 10 + [2105, 2000]
+    assert [day["reports"] for day in days] == [4000] * 10 + [4210, 4000]
     assert [bool(day["warning"]) for day in days] == [bool(day["forged"]) for day in days]
-    assert sum(day["forged"] for day in days) == 105
+    assert sum(day["forged"] for day in days) == 210
     assert days[6]["estimate"] - days[0]["estimate"] > 0.08
     assert picture.read_text("utf-8") == draw(days)
     assert drawn_from(draw(days)) == days

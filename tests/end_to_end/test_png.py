@@ -39,9 +39,11 @@ def driven(app: Flask) -> Queue[bytes]:
 
     @app.after_request
     def drive(response: Response) -> Response:
-        if request.path.endswith("/png.js"):
-            response.direct_passthrough = False
-            response.set_data(response.get_data(as_text=True) + DRIVER)
+        """Whole, so that no file is open when the browser goes."""
+        response.direct_passthrough = False
+        body = response.get_data(as_text=True)
+        response.close()
+        response.set_data(body + (DRIVER if request.path.endswith("/png.js") else ""))
         return response
 
     @app.post("/driven")

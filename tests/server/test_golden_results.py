@@ -10,7 +10,10 @@ import pytest
 
 from tests.server.golden_results import CASES, FOLDER, answers
 
-FIGURES = {"estimate", "low", "high", "standard_error", "consistent", "leverage"}
+FIGURES = {
+    "estimate", "low", "high", "standard_error", "consistent", "leverage",
+    "low_these", "high_these", "low_all", "high_all",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
