@@ -105,6 +105,7 @@ def test_run_uses_the_standard_library_only() -> None:
         assert all(name.split(".")[0] in sys.stdlib_module_names for name in names)
 
 
+@pytest.mark.long
 def test_a_failed_set_up_says_what_to_do_on_standard_error_only(checkout: Path) -> None:
     """The lock asks for what cannot be: no index is reachable, or none has it."""
     (checkout / "requirements.lock").write_text(

@@ -33,7 +33,7 @@ def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, bare() as other:
         data = Path(name) / "data"
         with served(data, Path(name)) as (port, survey, app):
-            for connections, limit in ((8, 20), (64, 8)):
+            for connections, limit in ((8, 6), (64, 3)):
                 yield beside_bare(connections, limit, port, other, upload(survey))
             yield with_token(port, other, upload(survey, REPORTS, app))
             yield beside_health(port, upload(survey))
@@ -41,7 +41,7 @@ def measurements() -> Iterator[Measurement]:
             cluster() as postgres,
             served(postgres.new_database(), Path(name)) as (port, survey, _),
         ):
-            yield beside_bare(64, 8, port, other, upload(survey), " to PostgreSQL")
+            yield beside_bare(64, 4, port, other, upload(survey), " to PostgreSQL")
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def with_token(port: int, other: int, make: Make) -> Measurement:
         partial(ask, other, 64, REQUESTS // 64, partial(post, "/", bytes(REPORTS))),
         unit="µs",
         per=1e6 / REQUESTS,
-        limit=12,
+        limit=8,
         note=f"a request of {REPORTS:,} reports",
     )
 

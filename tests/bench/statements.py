@@ -169,7 +169,7 @@ def measurements() -> Iterator[Measurement]:
     """For `./run bench`: what the rows of a question take; its limits leave room for a busy
     machine."""
     for name, milliseconds in times():
-        limit = 30.0 if "1,024" in name else 300.0
+        limit = 20.0 if "1,024" in name else 150.0
         yield Measurement(name.removesuffix(": ms"), milliseconds, None, "ms", limit)
 
 

@@ -23,6 +23,7 @@ def test_the_client_keeps_the_protocol(client: str, check: str) -> None:
     assert run(CLIENTS[client], check) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", CAUGHT_BY)
 def test_the_kit_catches(fault: str) -> None:
     """The twin: a client with this fault fails the check that is there for it."""

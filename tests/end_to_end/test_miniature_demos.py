@@ -75,12 +75,14 @@ def crowds(first: int = 0) -> list[list[Person]]:
     return [make_crowd(PEOPLE, seed) for seed in range(first, first + DEMOS)]
 
 
+@pytest.mark.long
 def test_intervals_cover_the_truth_end_to_end(rounds: list[dict[str, Any]]) -> None:
     covered = coverage(rounds, [truths(crowd) for crowd in crowds()])
     assert len(covered) == 7
     assert min(covered.values()) >= LEAST_COVERED, covered
 
 
+@pytest.mark.long
 def test_the_check_sees_truths_that_belong_to_others(rounds: list[dict[str, Any]]) -> None:
     """A twin: the crowd of a neighbouring round is not the one that reported."""
     own = coverage(rounds, [truths(crowd) for crowd in crowds()])
@@ -88,6 +90,7 @@ def test_the_check_sees_truths_that_belong_to_others(rounds: list[dict[str, Any]
     assert other.total() < own.total()
 
 
+@pytest.mark.long
 def test_the_check_sees_intervals_that_are_too_short(rounds: list[dict[str, Any]]) -> None:
     """The twin that counts: intervals of half the length cover too few, for every estimate."""
     short = copy.deepcopy(rounds)

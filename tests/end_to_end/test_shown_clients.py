@@ -56,6 +56,7 @@ def shown(document: str, section: str) -> Block:
     return block
 
 
+@pytest.mark.long
 def test_from_a_shell(place: Place, tmp_path: Path) -> None:
     before, block = place.reports, shown("client/README.md", "From a shell")
     (line,) = commands(place.ours(block.text))

@@ -83,6 +83,7 @@ def test_a_page_lists_some_rounds_and_leads_to_the_others(
     assert "The newest rounds" in oldest
 
 
+@pytest.mark.long
 def test_the_time_does_not_grow_with_rounds_that_nobody_asks_for(
     many: tuple[World, PublishedSurvey],
 ) -> None:

@@ -38,6 +38,7 @@ def test_no_other_thread_is_alive_when_the_worker_is_forked(tmp_path: Path) -> N
     assert forks(tmp_path / "data") == ["forked among MainThread"]
 
 
+@pytest.mark.long
 def test_the_test_above_can_fail(tmp_path: Path) -> None:
     assert forks(tmp_path / "data", THREADED) == ["forked among MainThread other"]
 

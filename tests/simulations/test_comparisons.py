@@ -293,6 +293,7 @@ def test_wrong_words_are_answered_with_one_line(
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_study_writes_the_same_bytes_in_another_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

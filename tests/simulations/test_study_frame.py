@@ -93,6 +93,7 @@ def test_parquet_has_the_rows_of_the_csv(written: Path) -> None:
     assert [str(row["risk_measured"]) for row in table] == [row["risk_measured"] for row in rows]
 
 
+@pytest.mark.long
 def test_figures_have_the_same_bytes_again(written: Path, tmp_path: Path) -> None:
     assert main(["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]) == 0
     for name in ("risk.svg", "worth.svg", "index.html", "minimax.csv", "run.toml"):
