@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.server.results import remembered as memory
-from deniable.server.results import survey_results
+from deniable.server.results import memory, survey_results
 from deniable.server.results.remembered import Kept, Remembered
 from deniable.server.results.window import MOST_ROUNDS, window
 from deniable.server.store import PublishedSurvey, RoundTally

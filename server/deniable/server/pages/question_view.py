@@ -33,8 +33,8 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
+from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
-from deniable.server.results.remembered import Memory
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate
 from deniable.server.estimation.questions import METHODS, estimates
-from deniable.server.estimation.statements import Statements, statements
+from deniable.server.estimation.statements import Statements
 from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.server.estimation.vectors import whole
 from deniable.server.results.annotating import happened
@@ -35,6 +35,7 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.remembered import Remembered
+from deniable.server.results.said import said
 from deniable.server.results.shuffled import shuffled
 from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally
@@ -309,7 +310,7 @@ def _answer(
         if isinstance(question, Text):
             listed = tuple(map(_found_row, estimates(question, cells, reports)))
             return listed or (_unknown("", reports, NOTHING_FOUND),), None
-        found = statements(question, cells, reports, looks=looks)
+        found = said(question, cells, reports, looks=looks)
         return tuple(_known_rows(question.labels, found, reports)), found.floor
     note = f"no estimate below {survey.minimum_reports:,} reports"
     return tuple(_unknown(label, reports, note) for label in question.labels or ("",)), None

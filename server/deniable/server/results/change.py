@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from deniable.server.estimation.differences import Differences, differences, halved
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.statements import Statements, statements
+from deniable.server.estimation.statements import Statements
 from deniable.server.results.document import Change, Difference
+from deniable.server.results.said import said
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
@@ -33,7 +34,7 @@ class Side:
     def said(self, question: Question, labels: Sequence[str], confidence: float) -> Statements:
         """Of these labels, in their order."""
         reports, cells = self.tally.of(self.survey, question)
-        found = statements(question, cells, reports, confidence, self.looks)
+        found = said(question, cells, reports, confidence, self.looks)
         if len(labels) == len(question.labels):
             return found
         places = {label: place for place, label in enumerate(question.labels)}

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
-from typing import Generic, TypeVar
 
 from deniable.server.results.change import round_before
 from deniable.server.results.document import Round
+from deniable.server.results.memory import ROWS_BESIDE, Memory
 from deniable.server.store import PublishedSurvey, RoundTally
 
-MOST_ROWS = 50_000  # about 25 MB
-ROWS_BESIDE = 10  # what a round takes beside its rows, counted in rows
-
 Kept = Mapping[int, RoundTally]
-T = TypeVar("T")
 Make = Callable[[PublishedSurvey, int, Kept, datetime], Round]
-
-
-class Memory(Generic[T]):
-    """What was asked for last, as long as it has few rows in all; safe from several threads."""
-
-    def __init__(self, rows: Callable[[T], int]) -> None:
-        self._known: OrderedDict[Hashable, T] = OrderedDict()
-        self._count, self._rows = rows, 0
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes, or made when it was asked for by the same key."""
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-                return known
-        made = make()
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = made
-                self._rows += self._count(made)
-            while self._rows > MOST_ROWS:
-                self._rows -= self._count(self._known.popitem(last=False)[1])
-        return made
 
 
 class Remembered:
