@@ -17,7 +17,7 @@ from tests.server.surveys import EACH_KIND, KEY, PUBLIC, envelope, survey
 from tests.server.world import World, world
 
 MANY, FEW = 500, 10  # of 1,000 that the public list may hold
-AT_ONCE = 20  # published in each round of a measurement
+AT_ONCE = 5  # published in each round of a measurement
 LINEAR = MANY / FEW  # of what shows every survey
 PAGES = {
     "the page that lists all": ("/", LINEAR),
