@@ -6,17 +6,27 @@ for the next, so that frequent texts hide no others. A text is found in a look i
 most FALSE_DISCOVERY / (LOOKS tested). So the probability that any text is found of which there is
 no report is at most FALSE_DISCOVERY, whatever is answered, as long as no report is forged.
 
-A bucket's share is expected to be f + (1 - f) / K where a share f answers the text, since K buckets
-take all others alike; hence with r the rate of reports that support it, p and q the design's
-probabilities and g = (p - q) (1 - 1/K),
+Of what was found all buckets are known; only what was not is spread over the K buckets by the hash.
+With f_j the shares that were found and F their sum, c_ij the part of the final reports whose group
+has texts i and j in one bucket, p and q the design's probabilities, the rate of reports that
+support i is expected to be
 
-    f = (r - q - (p - q) / K) / g            unbiased over the hash
+    r_i = q + (p - q) (sum over j of c_ij f_j + (1 - F) / K)
 
-The interval is Clopper-Pearson's for the final groups together, and reaches on either side at least
-as far as the same estimate at random buckets does from its expectation, once what was found is
-taken out: so it has room for texts that are not listed and share a bucket with one that is. Where R
-of m texts are found, its confidence is 1 - (1 - 0.95) R / m: so of the intervals that are shown,
-after this selection, at most 5 % are expected to miss [1].
+These are as many linear equations as shares, and are solved together: with g = (p - q) (1 - 1/K)
+
+    sum over j of (K c_ij - 1) / (K - 1) f_j = (r_i - q - (p - q) / K) / g
+
+where c_ii = 1: unbiased over the hash of what was not found, at any F. Where no bucket is shared,
+the error of f_i takes on 1 / (K - 1) of the sum of the other R - 1 errors: sqrt(R - 1) / (K - 1) of
+its own size where all are alike and independent, and at most (R - 1) / (K - 1) of the largest.
+
+The interval is Clopper-Pearson's for the final groups together, moved by what the estimate takes
+off for other texts, and reaches on either side at least as far as the same estimate at random
+buckets does from its expectation, once what was found is taken out: so it has room for texts that
+are not listed and share a bucket with one that is. Where R of m texts are found, its confidence is
+1 - (1 - 0.95) R / m: so of the intervals that are shown, after this selection, at most 5 % are
+expected to miss [1].
 
 [1] Benjamini, Yekutieli 2005, "False discovery rate-adjusted multiple confidence intervals for
     selected parameters", Journal of the American Statistical Association 100(469).
@@ -46,7 +56,6 @@ METHOD = (
 )
 FALSE_DISCOVERY = 0.01
 TESTED, LOOKS = 1_000, 3
-SWEEPS = 3  # by then texts that share a bucket are told apart to far below the noise
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
@@ -112,21 +121,35 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
 def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
     """Each candidate's share, not-a-number where it does not stand out; its p-value, times all that
     were made; and the buckets' shares without what was found."""
-    rows, left, weights = np.arange(FINAL)[:, None], final.shares, final.weights
-    tested = buckets.shape[1]
+    left, tested = final.shares, buckets.shape[1]
     shares, p = np.full(tested, np.nan), np.ones(tested)
     for _ in range(LOOKS if tested else 0):
         corrected = np.minimum(1.0, LOOKS * tested * p_values(left / final.errors, buckets))
         news = np.isnan(shares) & (corrected <= FALSE_DISCOVERY)
         if not news.any():
             break
-        p[news], shares[news] = corrected[news], 0.0
-        for _ in range(SWEEPS):
-            for n in np.flatnonzero(~np.isnan(shares)):
-                more = weights @ left[rows[:, 0], buckets[:, n]]
-                shares[n] += more
-                left[rows[:, 0], buckets[:, n]] -= more
+        p[news] = corrected[news]
+        chosen = news | ~np.isnan(shares)
+        shares[chosen], left = _taken_out(final, buckets[:, chosen])
     return shares, p, left
+
+
+def _taken_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
+    """The shares of these texts; and what each bucket holds of all others beyond its part."""
+    options = final.supports.shape[1]
+    seen = final.weights @ np.take_along_axis(final.shares, buckets, axis=1)
+    overlaps = _overlaps(final.weights, buckets, options)
+    # Not `solve`: forgers might have two texts listed that have the same buckets.
+    shares = np.asarray(np.linalg.lstsq(overlaps, seen)[0], np.float64)
+    left = final.shares + shares.sum() / (options - 1)
+    np.subtract.at(left, (np.arange(FINAL)[:, None], buckets), shares * options / (options - 1))
+    return shares, left
+
+
+def _overlaps(weights: Array, buckets: Cells, options: int) -> Array:
+    """How much of the share of one text, across, is seen in the rate of another, down."""
+    together = np.tensordot(weights, buckets[:, :, None] == buckets[:, None], axes=1)
+    return np.asarray((options * together - 1) / (options - 1))
 
 
 def _estimate(
@@ -140,16 +163,15 @@ def _estimate(
     p: float,
 ) -> Estimate:
     count, of = int(final.supports[np.arange(FINAL), buckets].sum()), int(final.reports.sum())
-    (low,), (high,) = limits(np.array([count]), of, confidence)
-    others = (count / of - final.empty) / final.gain - share  # of texts found in the same buckets
+    (least,), (most,) = limits(np.array([count]), of, confidence)
     rate = final.empty + final.gain * min(max(share, 0.0), 1.0)
     noisier = max(1.0, rate * (1 - rate) / (final.empty * (1 - final.empty))) ** 0.5
     below, above = (noisier * each for each in shared)
     return Estimate(
         label=text,
         estimate=float(share),
-        low=float(min((low - final.empty) / final.gain - others, share - above)),
-        high=float(max((high - final.empty) / final.gain - others, share + below)),
+        low=float(share + min((least - count / of) / final.gain, -above)),
+        high=float(share + max((most - count / of) / final.gain, below)),
         standard_error=float(np.sqrt(rate * (1 - rate) / of) / final.gain),
         reports=reports,
         confidence=confidence,

@@ -1,0 +1,168 @@
+"""Beside a text that most people answer, others' shares are unbiased and their intervals hold."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deniable.server.estimation import estimates
+from deniable.server.estimation.texts.found import Counts, counts_of
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.kinds.beginnings import FINAL
+from deniable.shared.survey.questions import Text
+from deniable.simulations.population import text_tally
+from tests.bench.texts import PEOPLE, zipf
+from tests.bench.texts import asking as asking_zipf
+from tests.plausible import assert_implausible, assert_plausible
+from tests.server.estimation.test_texts import asking
+
+Cells = npt.NDArray[np.int64]
+module = importlib.import_module("deniable.server.estimation.texts.found")  # not its function
+
+# With expected counts
+
+
+EACH = 2**32  # reports of a group at least: rounding its counts moves a share by below 7e-10
+MIXED = {
+    "one that most answer": (0.8, 0.06, 0.05),
+    "hardly anybody else": (0.5, 0.499),
+    "nobody else": (0.7, 0.2, 0.1),
+    "many alike": (0.04,) * 24,
+    "rare ones": (0.003, 0.002),
+}
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["apart", "in one bucket"])
+@pytest.mark.parametrize("shares", MIXED.values(), ids=MIXED)
+@pytest.mark.parametrize(("epsilon", "buckets"), [("1", 1_024), ("4", 4_096)])
+def test_expected_counts_give_back_each_share(
+    epsilon: str, buckets: int, shares: tuple[float, ...], *, shared: bool
+) -> None:
+    """Whatever is found, and whether or not two of it share a bucket."""
+    people = {f"{n:04x}": share for n, share in enumerate(shares)}
+    question = meeting(people, epsilon, buckets, shared=shared)
+    cells = expected(question, people)
+    rows = estimates(question, cells, int(cells[-question.mechanism.groups :].sum()))
+    assert {row.label: row.estimate for row in rows} == pytest.approx(people, abs=1e-9)
+    assert all(row.low < people[row.label] < row.high for row in rows)
+
+
+def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once all is found, what is left is in all buckets alike."""
+    p = iter(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    monkeypatch.setattr(module, "p_values", lambda *_: next(p))
+    people = dict(zip(("most", "some", "few"), MIXED["one that most answer"], strict=True))
+    shares, _, left = module._standing_out(*final(asking(buckets=1_024), people))
+    assert shares.tolist() == pytest.approx(list(people.values()), abs=1e-9)
+    assert np.abs(left).max() < 1e-9
+
+
+def test_two_texts_with_the_same_buckets_have_what_is_there_in_halves() -> None:
+    """Hardly ever by itself: a forger who looks for such a pair stops no results by it."""
+    counts, buckets = final(asking(), {"most": 0.8})
+    shares, _ = module._taken_out(counts, buckets[:, [0, 0]])
+    assert shares.tolist() == pytest.approx([0.4, 0.4])
+
+
+def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
+    """Expected counts of the final groups, and the buckets of these texts in them."""
+    counts = counts_of(question.mechanism, expected(question, people))
+    own = np.array([question.place(text) for text in people])
+    counted = counts.supports[-FINAL:], counts.reports[-FINAL:]
+    return Counts(*counted, counts.empty, counts.gain), own.T[-FINAL:]
+
+
+def meeting(texts: dict[str, float], epsilon: str, buckets: int, *, shared: bool) -> Text:
+    """A question in which these texts do or do not share a bucket of a final group."""
+    for salt in count():
+        question = asking(epsilon, salt=f"{salt}", buckets=buckets)
+        own = np.array([question.place(text) for text in texts])
+        if shared == any(len(set(group)) < len(texts) for group in own.T[-FINAL:].tolist()):
+            return question
+    raise AssertionError
+
+
+def expected(question: Text, people: dict[str, float]) -> Cells:
+    """The counts of groups of two sizes; all others are spread evenly over the buckets."""
+    design, groups = question.mechanism.each, np.arange(question.mechanism.groups)
+    sizes = EACH + groups % 2 * EACH // 2
+    held = np.full((len(groups), design.options), (1 - sum(people.values())) / design.options)
+    for text, share in people.items():
+        held[groups, question.place(text)] += share
+    rates = (design.lie + (design.keep - design.lie) * held) / ONE
+    return np.append(np.rint(sizes[:, None] * rates), sizes).astype(np.int64)
+
+
+# With noise, and hashes that are drawn
+
+
+CROWDS = (30_000_000, 1_000_000_000)
+
+
+def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
+    """At three ε, of four hashes each: three texts, and thirty that are ever rarer."""
+    shown = missed = 0
+    for epsilon in ("1", "2", "4"):
+        for seed in range(4):
+            question = asking(epsilon, salt=f"{seed}", buckets=buckets)
+            shares = (0.8, 0.06, 0.05, *(0.01 / n for n in range(1, 31)))
+            people = {f"{n:04x}": int(share * crowd) for n, share in enumerate(shares)}
+            generator = np.random.default_rng((seed, buckets, crowd))
+            cells = text_tally(question, people, crowd - sum(people.values()), generator)
+            rows = module.found(question, cells, crowd, 0.95)
+            shown += len(rows)
+            missed += sum(
+                not row.low <= people.get(row.label, 0) / crowd <= row.high for row in rows
+            )
+    return shown, missed
+
+
+@contextmanager
+def all_spread(buckets: int) -> Iterator[None]:
+    """As if the hash spread over the buckets what was found as well."""
+    right = module._overlaps
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            module, "_overlaps", lambda *given: ((buckets - 1) * right(*given) + 1) / buckets
+        )
+        module._found.cache_clear()
+        yield
+    module._found.cache_clear()
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+@pytest.mark.parametrize("buckets", [1_024, 4_096])
+def test_intervals_beside_a_very_frequent_text_hold(buckets: int, crowd: int) -> None:
+    """At most 5 % miss: a false alarm has at most 1e-9 where 95 % hold."""
+    shown, missed = shown_and_missed(buckets, crowd)
+    assert shown >= 3 * 3 * 4
+    if missed > 0.05 * shown:
+        assert_plausible(missed, shown, 0.05)
+
+
+@pytest.mark.parametrize(("buckets", "crowd"), [(1_024, CROWDS[0]), (4_096, CROWDS[1])])
+def test_the_test_above_can_fail(buckets: int, crowd: int) -> None:
+    with all_spread(buckets):
+        shown, missed = shown_and_missed(buckets, crowd)
+    assert_implausible(missed, shown, 0.05)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.2])
+def test_where_no_text_is_so_frequent_intervals_are_no_wider_for_it(exponent: float) -> None:
+    """Than by 1 %."""
+    generator, question = np.random.default_rng(20261119), asking_zipf("wide")
+    people, others = zipf(generator, exponent)
+    cells = text_tally(question, people, others, generator)
+    rows = module.found(question, cells, PEOPLE, 0.95)
+    with all_spread(4_096):
+        before = {row.label: row for row in module.found(question, cells, PEOPLE, 0.95)}
+    assert rows
+    for row in rows:
+        was = before[row.label]
+        assert row.high - row.low < 1.01 * (was.high - was.low)
