@@ -41,7 +41,7 @@ SHORT = (
     "vectors",
     "texts",
 )
-LONG = ("coverage", "distribution", "peers", "mutate", "ask_one", "archive", "soak")
+LONG = ("coverage", "distribution", "peers", "mutate", "ask_one", "archive", "purging", "soak")
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:

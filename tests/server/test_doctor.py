@@ -180,10 +180,10 @@ def test_a_survey_that_is_not_what_was_signed_is_named(data: Path) -> None:
 
 
 def test_a_damaged_file_is_named(data: Path) -> None:
-    pages = bytearray((data / FILE).read_bytes())
-    for offset in range(8 * 4096, len(pages), 4096):
-        pages[offset : offset + 64] = bytes(64)
-    (data / FILE).write_bytes(pages)
+    (page,) = row_of(data, "SELECT rootpage FROM sqlite_schema WHERE name = 'tallies'")
+    with (data / FILE).open("r+b") as file:
+        file.seek((page - 1) * 1_024)
+        file.write(bytes(64))
     code, found = doctor(data)
     assert code == 1
     assert found[0]["check"] == "file"

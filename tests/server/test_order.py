@@ -3,15 +3,18 @@
 Each install sends one report to each of two surveys, one after the other, so that the installs come
 in the same order to both. The attacker takes copies of the folder and sorts each survey's ids by a
 trace of time, and takes those in equal places for the same install's. Where the traces tell nothing
-that is a random permutation: P[k or more of n in their place] <= 1 / k!. With at most 40 traces of
-at most 10 copies, 17 or more links have probability below 400 / 17! < 2e-12.
+that is a random permutation: P[k or more of n in their place] <= 1 / k!. With at most 60 traces of
+at most 10 copies, 17 or more links have probability below 600 / 17! < 2e-12.
 """
 
 import random
 import shutil
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -27,7 +30,7 @@ from tests.server.surveys import DECEMBER, published, survey
 GOLDEN = Path(__file__).with_name("golden")
 INSTALLS, COPIES = 120, 10
 TOO_MANY = 17
-PAGE = 4_096
+PAGES = 1_024, 4_096  # ours, and SQLite's own
 WAL_HEAD, FRAME_HEAD = 32, 24
 Install = tuple[bytes, bytes]  # its id in either survey
 Trace = Callable[[bytes, bytes], tuple[int, ...]]
@@ -44,14 +47,14 @@ def _last_position(content: bytes, identifier: bytes) -> tuple[int, ...]:
     return (content.rfind(identifier),)
 
 
-def _from_the_page_s_end(content: bytes, identifier: bytes) -> tuple[int, ...]:
+def _from_the_page_s_end(page: int, content: bytes, identifier: bytes) -> tuple[int, ...]:
     """SQLite lays the cells of a page from its end to its beginning."""
     place = content.find(identifier)
-    return place // PAGE, -place
+    return place // page, -place
 
 
-def _in_any_page(content: bytes, identifier: bytes) -> tuple[int, ...]:
-    return (-(content.find(identifier) % PAGE),)
+def _in_any_page(page: int, content: bytes, identifier: bytes) -> tuple[int, ...]:
+    return (-(content.find(identifier) % page),)
 
 
 def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
@@ -62,8 +65,8 @@ def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
 TRACES: tuple[Trace, ...] = (
     _position,
     _last_position,
-    _from_the_page_s_end,
-    _in_any_page,
+    *(partial(_from_the_page_s_end, page) for page in PAGES),
+    *(partial(_in_any_page, page) for page in PAGES),
     _frames,
 )
 
@@ -223,7 +226,30 @@ def test_a_log_holds_one_group_at_most(store: Watched) -> None:
         assert (before / "deniable.sqlite3-wal").stat().st_size > 0
         assert not any(one in (before / "deniable.sqlite3").read_bytes() for one, _ in group)
         assert store.forget_order()
-        assert (store.data / "deniable.sqlite3-wal").stat().st_size == 0
+        log = (store.data / "deniable.sqlite3-wal").read_bytes()
+        assert not any(one in log for one, _ in group)
+
+
+def test_the_index_of_the_log_names_no_page_that_has_changed(store: Watched) -> None:
+    """It is a file beside the log, and is not emptied with it: SQLite's format of a log's index."""
+    asked = published(store, survey())
+    for group in (crowd(7, 400), crowd(8, 1)):
+        with store.transaction() as transaction:
+            transaction.insert([upload(asked, one) for one, _ in group])
+        content = (store.data / "deniable.sqlite3-shm").read_bytes()
+        assert _pages_named(content) - {1}
+        assert store.forget_order()
+    content = (store.data / "deniable.sqlite3-shm").read_bytes()
+    assert _pages_named(content) == {1}
+    log = store.data / "deniable.sqlite3-wal"
+    assert log.stat().st_size == WAL_HEAD + FRAME_HEAD + PAGES[0]
+    times = log.stat().st_mtime_ns
+    assert store.forget_order()
+    assert log.stat().st_mtime_ns == times, "nothing is written where nothing has come"
+
+
+def _pages_named(index: bytes) -> set[int]:
+    return set(struct.unpack_from("<4062I", index, 136)) - {0}
 
 
 def test_a_reader_delays_forgetting_and_is_not_waited_for(store: Watched) -> None:
@@ -277,6 +303,29 @@ def test_a_bucket_gives_back_what_it_was_given() -> None:
     assert bucket.unpack(bucket.pack(kept)) == kept
     assert bucket.rows(bucket.pack(kept)) == 5
     assert len(bucket.pack(kept[:0])) == bucket.SIZE
+
+
+def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where statements hold few, and numbers collide."""
+    monkeypatch.setattr(envelopes, "AT_ONCE", 3)
+    number = envelopes._number
+    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 40)
+    asked = published(store, survey())
+    chance = random.Random(9)
+    small, large = (
+        [Upload(asked, DECEMBER, chance.randbytes(16), size, bytes(size)) for _ in range(12)]
+        for size in (400, 1_000)
+    )
+    for sent, other in ((large[:6], 1), (small[:6], 1_000), (small[6:], 1_000), (large[6:], 1)):
+        again = [replace(each, count=other, payload=bytes(other)) for each in sent]
+        with store.transaction() as transaction:
+            assert transaction.insert(sent) == {each.key for each in sent}
+            assert transaction.insert(sent[:2]) == set()
+            assert transaction.insert(again) == set()
+    stored = sorted(store.envelopes(asked.sequence, DECEMBER))
+    assert stored == sorted(Kept(each.id, each.count, each.payload) for each in (*small, *large))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,8 +7,8 @@ it is overwritten where it lies. It begins with their number (u16), then of each
     id (16) · reports - 1 (u16) · length (u32)
 
 and then their payloads. A bucket that grows beyond its size is halved: by the next bit of its ids,
-so that which buckets there are depends on what came, too, and not on how. An envelope that is
-larger by itself is a bucket of its own. None is empty.
+so that which buckets there are depends on what came, too, and not on how. None is empty. An
+envelope that is larger by itself is kept alone, and the buckets are as if it were not there.
 
 Where a bucket lies is said by the middle of the ids that belong in it: the bits that they begin
 with, and a one. Such places sort as the ids do.
@@ -22,12 +22,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from deniable.server.store.records import Kept
 
-SIZE = 960  # four of them make a page of 4,096 bytes
+SIZE = 960  # with what stands around it, a page
 ID_BYTES = 16
-BITS = 8 * (ID_BYTES + 1)  # of a place: one more than of an id are used
+PLACE_BYTES = ID_BYTES + 1  # at most: one bit more than of an id is used
+BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
-
+MOST_BYTES = SIZE - _ROWS.size - _HEAD.size  # of a payload: what has more is kept alone
 
 EMPTY = bytes(SIZE)  # what is written nowhere
 
@@ -105,6 +106,11 @@ def last_id(place: int) -> bytes:
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
+def own_place(identifier: bytes) -> int:
+    """Where no other id belongs."""
+    return _number(identifier) | 1 << (BITS - 8 * ID_BYTES - 1)
+
+
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
     """Of a new bucket for an id that belongs in none: as large as its neighbours leave room."""
     number = _number(identifier)
@@ -114,11 +120,11 @@ def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
 
 
 def place_bytes(place: int) -> bytes:
-    return place.to_bytes(ID_BYTES + 1, "big").rstrip(b"\0")
+    return place.to_bytes(PLACE_BYTES, "big").rstrip(b"\0")
 
 
 def place_of(stored: bytes) -> int:
-    return int.from_bytes(stored.ljust(ID_BYTES + 1, b"\0"), "big")
+    return int.from_bytes(stored.ljust(PLACE_BYTES, b"\0"), "big")
 
 
 def _unit(place: int) -> int:

@@ -19,13 +19,14 @@ from deniable.shared.errors import StoreUnusable
 FILE = "deniable.sqlite3"
 BUSY_SECONDS = 10
 PRAGMAS: tuple[str, ...] = (
+    "page_size = 1024",  # of a new file: as large as what is written for one report
     "journal_mode = WAL",
     "synchronous = FULL",  # a commit is on disk, also after a power cut
     "foreign_keys = ON",
     "secure_delete = ON",  # what is purged is overwritten
 )
 UPGRADE = "DEPLOYING.md says how to upgrade"
-OLDER = frozenset({"1", "2", "3"})  # the versions that are migrated
+OLDER = frozenset({"1", "2", "3", "4"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 LOST = (  # not a full disk: that only wants room

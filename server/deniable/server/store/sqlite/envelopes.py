@@ -17,24 +17,35 @@ from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sqlite import bucket
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
+AT_ONCE = 512  # rows in a statement
 _key, _id = attrgetter("key"), attrgetter("id")
 
-# The neighbours of an id: the bucket that it belongs in is one of them, if there is any. As text,
-# since it is asked for each report: composing it would take longer than the answer.
+# An id where it is kept alone, before its neighbours: the bucket that it belongs in is one of them,
+# if there is any. As text, since it is asked for each report: composing it would take longer than
+# the answer.
 FIND = """
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place <= :id
-               ORDER BY place DESC LIMIT 1)
+SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 1 AND place = :own
 UNION ALL
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND place > :id
-               ORDER BY place LIMIT 1)
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0
+               AND place <= :id ORDER BY place DESC LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0
+               AND place > :id ORDER BY place LIMIT 1)
 """
+VALUES = "(?, ?, ?, ?, ?, ?)"
 KEEP = """
 INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
+KEEP_ALONE = "INSERT INTO envelopes VALUES {} ON CONFLICT DO NOTHING RETURNING place"
+ANY_BUCKET = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND alone = 0"
+ALONE = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND alone = 1 AND place = ?"
 SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
 NEXT = """
-SELECT * FROM envelopes WHERE survey = ? AND round = ? AND place > ? ORDER BY place LIMIT ?
+SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0 AND place > :after
+UNION ALL
+SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 1 AND place > :after
+ORDER BY place LIMIT :most
 """
 DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
@@ -51,6 +62,14 @@ def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> s
 
 def keep(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     """What comes in the order of ids; the ids of those that were not there yet."""
+    alone = [each for each in coming if len(each.payload) > bucket.MOST_BYTES]
+    if not alone:
+        return _keep_in_buckets(driver, of, coming)
+    others = [each for each in coming if len(each.payload) <= bucket.MOST_BYTES]
+    return _keep_in_buckets(driver, of, others) | _keep_alone(driver, of, alone)
+
+
+def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     new: set[bytes] = set()
     changed: dict[int, bytes] = {}  # by place; without any: the bucket was halved
     numbers: dict[int, int] = {}  # of the buckets that are there, by place
@@ -82,27 +101,65 @@ def next_buckets(
     connection: Connection, of: Round, after: bytes, most: int
 ) -> tuple[bytes, list[Kept]]:
     """What is in the buckets that follow a place, and the last one's place."""
-    rows = connection.exec_driver_sql(NEXT, (*of, after, most)).all()
+    asked = {"s": of[0], "r": of[1], "after": after, "most": most}
+    rows = connection.exec_driver_sql(NEXT, asked).all()
     kept = [each for row in rows for each in unpacked(row)]
     return (rows[-1][3] if rows else after), kept
 
 
 def unpacked(row: Sequence[Any]) -> list[Kept]:  # Any: its columns have many types
-    *values, rows, digest = row
+    *values, rows, digest, _ = row
     if digest_of(*values, rows) != digest:
         raise Damaged("envelopes in the store are damaged")
     return bucket.unpack(rows)
 
 
+def _keep_alone(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+    """The same of what fits into no bucket; an id that is in one all the same is there already."""
+    if driver.execute(ANY_BUCKET, of).fetchone():
+        coming = [each for each in coming if not _is_in_bucket(driver, of, each.id)]
+    parts = [coming[start : start + AT_ONCE] for start in range(0, len(coming), AT_ONCE)]
+    return {identifier for part in parts for identifier in _insert_alone(driver, of, part)}
+
+
+def _insert_alone(
+    driver: sqlite3.Connection, of: Round, coming: Sequence[Kept], tries: int = 0
+) -> set[bytes]:
+    """By one statement; what it leaves out is there already, or another has its number."""
+    rows = sorted(_alone(of, each, tries) for each in coming)
+    statement = KEEP_ALONE.format(", ".join([VALUES] * len(rows)))
+    kept = driver.execute(statement, [value for row in rows for value in row]).fetchall()
+    new = {place[: bucket.ID_BYTES] for (place,) in kept}
+    left = [each for each in coming if each.id not in new and not _is_alone(driver, of, each.id)]
+    return new | _insert_alone(driver, of, left, tries + 1) if left else new
+
+
+def _alone(of: Round, envelope: Kept, tries: int) -> tuple[int | bytes, ...]:
+    place = bucket.own_place(envelope.id)
+    return _row(_number(of, place, tries), of, place, bucket.pack([envelope]))
+
+
+def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
+    own = bucket.place_bytes(bucket.own_place(identifier))
+    return driver.execute(ALONE, (*of, own)).fetchone() is not None
+
+
+def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
+    _, _, rows = _bucket(driver, of, identifier)
+    return any(each.id == identifier for each in bucket.unpack(rows))
+
+
 def _bucket(
     driver: sqlite3.Connection, of: Round, identifier: bytes
 ) -> tuple[int, int | None, bytes]:
-    """Where the id belongs, and the number and content of the bucket there, if there is one."""
-    asked = {"s": of[0], "r": of[1], "id": identifier}
+    """Where the id belongs, and the number and content of the bucket there, if there is one; or of
+    the row where it is kept alone."""
+    own = bucket.place_bytes(bucket.own_place(identifier))
+    asked = {"s": of[0], "r": of[1], "id": identifier, "own": own}
     found = {bucket.place_of(row[3]): row for row in driver.execute(FIND, asked)}
     for place, row in found.items():
         if bucket.belongs(identifier, place):
-            *values, digest = row
+            *values, digest, _ = row
             if digest_of(*values) != digest:
                 raise StoreLost("envelopes in the store are damaged; restore a backup")
             return place, row[0], row[4]

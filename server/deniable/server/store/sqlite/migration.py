@@ -3,19 +3,24 @@
 Version 1 gave each envelope a number as it came. The pages that held them are overwritten with
 zeros when their table is dropped, so that nothing of that order is left in the folder.
 Version 2 had no register of surveys, and no keys that are retired; version 3 no annotations.
+Until version 4 an envelope that is larger than a bucket lay among those.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.schema import CreateColumn
 
+from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import Kept
 from deniable.server.store.sql.register import begin_register_in, say_version
 from deniable.server.store.sql.reports import tally_row
 from deniable.server.store.sql.tables import happened, tallies
+from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
@@ -24,13 +29,17 @@ from deniable.server.store.sqlite.database import (
     transaction,
     version_of,
 )
-from deniable.server.store.sqlite.envelopes import keep
+from deniable.server.store.sqlite.envelopes import DROP, keep, unpacked
 from deniable.server.store.sqlite.line import Line
 from deniable.server.store.sqlite.schema import VERSION, envelopes
 from deniable.shared.errors import StoreUnusable
 
 AT_ONCE = 16_384
 BEFORE_REGISTER = frozenset({"1", "2"})
+LARGER = """
+SELECT * FROM envelopes WHERE number > ? AND alone = 0 AND length(rows) > ?
+ORDER BY number LIMIT 1
+"""
 OLD = "SELECT survey, round, id, count, payload FROM old_envelopes ORDER BY survey, round, id"
 
 
@@ -47,9 +56,11 @@ def migrate_file(file: Path) -> bool:
         with transaction(engine, "migrate its tables") as connection:
             if version == "1":
                 _put_in_buckets(connection)
+            else:
+                _part_from_buckets(connection)
             if version in BEFORE_REGISTER:
                 begin_register_in(connection)
-            happened.create(connection)
+            happened.create(connection, checkfirst=True)
             say_version(connection, VERSION)
         if not line.empty_log():
             raise StoreUnusable(f"{file} is read by somebody else; end that, and start again")
@@ -70,6 +81,22 @@ def _put_in_buckets(connection: Connection) -> None:
         connection.execute(tallies.insert().values(tally_row(*row)))
     for table in (envelopes, tallies):
         connection.exec_driver_sql(f"DROP TABLE old_{table.name}")
+
+
+def _part_from_buckets(connection: Connection) -> None:
+    """What is larger than a bucket; all others stay where they are."""
+    (index,) = envelopes.indexes
+    alone = CreateColumn(envelopes.c.alone).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"DROP INDEX {index.name}")
+    connection.exec_driver_sql(f"ALTER TABLE envelopes ADD COLUMN {alone}")
+    index.create(connection)
+    driver, number = driver_of(connection), -1
+    while row := driver.execute(LARGER, (number, bucket.SIZE)).fetchone():
+        number, survey, of_round = row[:3]
+        with suppress(Damaged):  # then it stays what it is, and `doctor` names it
+            kept = unpacked(row)
+            driver.execute(DROP, (number,))
+            keep(driver, (survey, of_round), kept)
 
 
 def _move_envelopes(connection: Connection) -> None:

@@ -1,10 +1,12 @@
 """The tables in SQLite: the shared ones and envelopes, and the version that says which they are."""
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, Table
+from sqlalchemy import BigInteger, Boolean, Computed, ForeignKey, Index, Integer, LargeBinary, Table
 
 from deniable.server.store.sql.tables import SHARED, column, metadata
+from deniable.server.store.sqlite.bucket import PLACE_BYTES
 
-VERSION = 4
+VERSION = 5
+ALONE = f"length(place) = {PLACE_BYTES}"
 
 # A bucket fills a fixed place, so that it is overwritten there: that wants an integer key, since
 # in a table without one large rows are spread over the inner pages too.
@@ -20,8 +22,9 @@ envelopes = Table(
         LargeBinary,
         "the bucket: ids, so that a retry counts once, and reports as they came",
     ),
-    column("digest", LargeBinary(8), "of the other columns: damage is noticed"),
-    Index("bucket", "survey", "round", "place", unique=True),
+    column("digest", LargeBinary(8), "of the columns before it: damage is noticed"),
+    column("alone", Boolean, "whether a single id belongs there", Computed(ALONE, persisted=False)),
+    Index("bucket", "survey", "round", "alone", "place", unique=True),
 )
 
 TABLES = (*SHARED, envelopes)
