@@ -259,9 +259,10 @@ def _rows(question: QuestionResult) -> Iterator[tuple[str, ...]]:
 
 def _crossed_rows(each: Crossed) -> Iterator[tuple[str, ...]]:
     """Two questions at once; the 95 % intervals of many answers hold at once."""
+    from deniable.server.results.crossing import TIMES
     from deniable.server.results.display import figures
 
-    first, joint = " × ".join(each.questions), len(each.rows) > MOST_IN_ORDER
+    first, joint = TIMES.join(each.questions), len(each.rows) > MOST_IN_ORDER
     shown = _told(each.rows) if joint else each.rows
     for row in shown[:ROWS_SHOWN]:
         found = figures(row, "share", joint=joint)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from flask import request
 
@@ -70,9 +71,16 @@ class SurveyPage:
     rounds: Sequence[RoundLink]  # the newest first
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
+    seen: Seen
     questions: Sequence[QuestionView]
-    crossed: Sequence[CrossedView]
     annotations: Sequence[Happened]
+
+    @cached_property
+    def crossed(self) -> Sequence[CrossedView]:
+        """Which no figure by itself needs."""
+        survey, tally = self.seen.survey, self.seen.tally
+        found = crossings(survey, tally, self.seen.is_open(tally))
+        return [crossed_view(survey, each) for each in found]
 
     @property
     def in_javascript(self) -> bool:
@@ -139,10 +147,8 @@ def survey_page(
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
         before=shown.first - 1 if shown and shown.left_out else None,
         later=asked is not None,
+        seen=seen,
         questions=[QuestionView(question, seen) for question in survey.questions],
-        crossed=[
-            crossed_view(survey, each) for each in crossings(survey, tally, seen.is_open(tally))
-        ],
     )
 
 
