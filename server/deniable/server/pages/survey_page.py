@@ -115,9 +115,9 @@ def survey_page(
     tallies: Sequence[RoundTally],
     now: datetime,
     asked: str | None,
-    shown: Window | None = None,
-    annotations: Sequence[Happened] = (),
-    known: Mapping[tuple[str, int, str], float] | None = None,
+    shown: Window,
+    annotations: Sequence[Happened],
+    known: Mapping[tuple[str, int, str], float],
 ) -> SurveyPage:
     """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
@@ -126,9 +126,7 @@ def survey_page(
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
     open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(
-        published.id, survey, tallies, tally, open_rounds, by_round(annotations), known or {}
-    )
+    seen = Seen(published.id, survey, tallies, tally, open_rounds, by_round(annotations), known)
     return SurveyPage(
         published=published,
         annotations=annotations,
@@ -145,7 +143,7 @@ def survey_page(
             sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
         ),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        before=shown.first - 1 if shown and shown.left_out else None,
+        before=shown.first - 1 if shown.left_out else None,
         later=asked is not None,
         seen=seen,
         questions=[QuestionView(question, seen) for question in survey.questions],
