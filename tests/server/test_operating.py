@@ -192,6 +192,8 @@ def test_what_happened_is_added_and_taken_away_on_its_page(
     ]
     for bad in ({"day": "20.1.2027"}, {"words": " "}, {"words": "x" * 201}, {"words": "a\nb"}):
         assert operator.post(f"{page}/annotations", data=form | bad).status_code == 400
+    said = operator.post(f"{page}/annotations", data=form | {"day": "Monday"}).text
+    assert "A day is written like 2026-12-01, got &#39;Monday&#39;" in said
     gone = operator.post(f"{page}/annotations", data=form | {"remove": "yes"})
     assert (gone.status_code, state(here)[2]) == (303, 0)
     assert 'class="event"' not in operator.get(page).text

@@ -40,6 +40,7 @@ from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import upper_first
 
 MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
@@ -104,8 +105,7 @@ class QuestionView:
 
     @property
     def forgery(self) -> str:
-        words = self.question.mechanism.forgery()
-        return words[:1].upper() + words[1:]
+        return upper_first(self.question.mechanism.forgery())
 
     # The round that is shown
 
