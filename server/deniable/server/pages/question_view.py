@@ -67,7 +67,7 @@ class Seen:
     def side(self, tally: RoundTally) -> Side:
         return Side(self.survey, tally, self.is_open(tally))
 
-    @property
+    @cached_property
     def before(self) -> RoundTally | None:
         """The last earlier round with reports."""
         kept = {tally.round: tally for tally in self.tallies}
@@ -140,7 +140,7 @@ class QuestionView:
         told = self.rows if self.joint else self._known(joint=True)
         return said_of_shares(told, charts.MOST_MARKS)
 
-    @property
+    @cached_property
     def price(self) -> str:
         """Where there are estimates; a text's is its floor."""
         if not self.rows or not self.question.labels:
@@ -153,7 +153,7 @@ class QuestionView:
         found = len(self.rows)
         return f"{found} text{'' if found == 1 else 's'} stand{'s' if found == 1 else ''} out."
 
-    @property
+    @cached_property
     def text_floor(self) -> Floor | None:
         return floors(self.seen.survey, self.seen.tally).get(self.question.name)
 
@@ -195,11 +195,11 @@ class QuestionView:
     def distribution(self) -> Distribution | None:
         return question_distribution(self.seen.survey, self.question, self.seen.tally, self._looks)
 
-    @property
+    @cached_property
     def curve(self) -> Curve | None:
         return curve(self.distribution) if self.distribution else None
 
-    @property
+    @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
         """Each with its estimate, low and high."""
         found = self.distribution.quantiles if self.distribution else ()
@@ -265,14 +265,14 @@ class QuestionView:
         asked = self.question
         return self._renamed(difference_figures(self.differences, asked.statistic, asked.unit))
 
-    @property
+    @cached_property
     def changed(self) -> str:
         """The same of an only label, in words."""
         if self.seen.before and self._shares_noise:
             return f"Nothing is said of a change: {SHARED_NOISE}."
         return changed(self.changes[0], self.since) if len(self.changes) == 1 else ""
 
-    @property
+    @cached_property
     def change_chart(self) -> charts.Chart | None:
         return charts.chart(self.changes, (0.0, 0.0)) if len(self.changes) > 1 else None
 
@@ -283,12 +283,12 @@ class QuestionView:
 
     # What a legend explains
 
-    @property
+    @cached_property
     def is_known(self) -> bool:
         """Whether anything drawn of it is known from elsewhere."""
         return any(row.known is not None for row in self._everything)
 
-    @property
+    @cached_property
     def is_noise_shown(self) -> bool:
         return any(row.noise_alone for row in self._everything)
 
@@ -303,7 +303,7 @@ class QuestionView:
     def _looks(self) -> bool:
         return self.seen.is_open(self.seen.tally)
 
-    @property
+    @cached_property
     def _called(self) -> Mapping[str, str]:
         return dict(zip(self.question.labels, self.question.called, strict=True))
 
