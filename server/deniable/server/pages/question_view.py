@@ -10,6 +10,7 @@ from statistics import median_low
 
 from deniable.server.pages import charts
 from deniable.server.pages.curves import Curve, curve
+from deniable.server.pages.seen import Seen
 from deniable.server.pages.trends import MOST_PANELS, Told, Trend, trends
 from deniable.server.results import (
     Difference,
@@ -20,7 +21,7 @@ from deniable.server.results import (
     question_distribution,
     question_result,
 )
-from deniable.server.results.change import SHARED_NOISE, Side, compared, round_before
+from deniable.server.results.change import SHARED_NOISE, compared
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -35,44 +36,16 @@ from deniable.server.results.display import (
 )
 from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
-from deniable.server.results.saying import changed, said_of_one, said_of_shares
+from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
-from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 from deniable.shared.survey.wording import upper_first
 
 MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
 
-
 _REMEMBERED = Memory[QuestionResult](lambda found: len(found.rows))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The rounds of a survey that a page knows, and the one that it shows."""
-
-    id: str
-    survey: Survey
-    tallies: Sequence[RoundTally]
-    tally: RoundTally | None  # of that round, if it has reports
-    open_rounds: frozenset[int]
-    happened: Mapping[int, str]  # by round
-    known: Mapping[tuple[str, int, str], float]  # by question, round and label
-
-    def is_open(self, tally: RoundTally | None) -> bool:
-        return tally is not None and tally.round in self.open_rounds
-
-    def side(self, tally: RoundTally) -> Side:
-        return Side(self.survey, tally, self.is_open(tally))
-
-    @cached_property
-    def before(self) -> RoundTally | None:
-        """The last earlier round with reports."""
-        kept = {tally.round: tally for tally in self.tallies}
-        number = round_before(self.tally.round, kept) if self.tally else None
-        return kept[number] if number is not None else None
 
 
 @dataclass(frozen=True)
@@ -132,7 +105,7 @@ class QuestionView:
         if not self.rows:
             return ""
         if not self.question.labels:
-            return self._found
+            return said_of_texts(len(self.rows))
         if len(self.question.labels) == 1 and self.style.sentence:
             return said_of_one(self.rows[0])
         if self.result.whole:
@@ -147,11 +120,6 @@ class QuestionView:
             return ""
         asked = self.seen.survey
         return price(self.question, self.reports, len(asked.questions) if asked.asks_one else 1)
-
-    @property
-    def _found(self) -> str:
-        found = len(self.rows)
-        return f"{found} text{'' if found == 1 else 's'} stand{'s' if found == 1 else ''} out."
 
     @cached_property
     def text_floor(self) -> Floor | None:

@@ -12,7 +12,8 @@ from flask import request
 
 from deniable.server.http.context import parts
 from deniable.server.pages.crossed_view import CrossedView, crossed_view
-from deniable.server.pages.question_view import QuestionView, Seen
+from deniable.server.pages.question_view import QuestionView
+from deniable.server.pages.seen import Seen
 from deniable.server.results import (
     RoundFacts,
     State,
