@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.planning.models import half_width
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacing import differences
 from deniable.shared.envelope import Envelope, encode_report

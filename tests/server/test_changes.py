@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.results import Round, survey_results
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests import survey_texts as texts

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from deniable.server.analysis import SurveyResults
-from deniable.server.cli.results import lines
 from deniable.server.pages.curves import CURVE_BOTTOM, CURVE_TOP, curve
 from deniable.server.results import Distribution, Results, csv_text, survey_results
 from deniable.server.results.document import Point
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round
 from tests.server.surveys import until_spring

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
 from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, draw_cells, fill
 from tests.server.surveys import choice, until_spring

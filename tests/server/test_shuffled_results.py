@@ -57,7 +57,7 @@ def test_where_it_would_not_be_true_nothing_is_stated(
 
 
 def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
-    from deniable.server.cli.results import lines
+    from deniable.server.results.text import lines
     from deniable.server.store import Upload
     from tests.server.surveys import envelope
 
