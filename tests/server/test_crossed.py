@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,17 +37,13 @@ from tests.server.surveys import (
     until_spring,
 )
 from tests.server.test_verbs import run
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 PAIR = ["crashed", "browser"]
 HELD = {("no", "firefox"): 0.3, ("yes", "firefox"): 0.3, ("no", "chrome"): 0.4}
 PEOPLE = 4_000
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
 
 
 def crowd(asked: Survey, people: int) -> RoundTally:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.store import PublishedSurvey
-from tests.server.results_data import NOW, fill
+from tests.server.results_data import NOW
 from tests.server.test_dashboard import check_page
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 DRAFT = """
 [survey]
@@ -30,17 +30,6 @@ name = "crashed"
 kind = "bit"
 epsilon = "1"
 """
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
 
 
 def signed_in(here: World, role: str) -> FlaskClient:
