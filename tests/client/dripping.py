@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.client.scripted import ACCEPTED
+from tests.client.scripted import ACCEPTED, answering
 
 Write = Callable[[bytes], object]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -128,12 +128,8 @@ WAYS: dict[str, Callable[[Write, threading.Event], None]] = {
 @contextmanager
 def dripping(way: str, **how: Any) -> Iterator[Dripping]:
     server = Dripping(way, **how)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(server):
+        try:
+            yield server
+        finally:
+            server.ended.set()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -259,14 +260,21 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def serving() -> Iterator[Script]:
     script = Script()
-    server = QuietServer(("127.0.0.1", 0), handler(script))
-    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    with answering(QuietServer(("127.0.0.1", 0), handler(script))) as script.url:
+        try:
+            yield script
+        finally:
+            script.ended.set()
+
+
+@contextmanager
+def answering(server: TCPServer) -> Iterator[str]:
+    """The address of a server, as long as it answers."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield script
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        script.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from tests.client.dripping import WAYS
+from tests.client.scripted import answering
 
 MADE = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -66,12 +67,8 @@ def _carry(source: socket.socket, sink: socket.socket) -> None:
 @contextmanager
 def tunnelling(port: int, **how: Any) -> Iterator[TunnelProxy]:
     proxy = TunnelProxy(port, **how)
-    thread = threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield proxy
-    finally:
-        proxy.ended.set()
-        proxy.shutdown()
-        proxy.server_close()
-        thread.join()
+    with answering(proxy):
+        try:
+            yield proxy
+        finally:
+            proxy.ended.set()

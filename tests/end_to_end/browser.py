@@ -7,16 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.client.scripted import QuietServer
+from flask import Flask
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tests.client.scripted import QuietServer, answering
 from tests.eventually import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -68,7 +70,7 @@ class Origin:
 def origin() -> Iterator[Origin]:
     found: Queue[Any] = Queue()
 
-    class Handler(SimpleHTTPRequestHandler):
+    class Handler(Files):
         def translate_path(self, path: str) -> str:
             path = path.partition("?")[0]
             prefix = next(prefix for prefix in FOLDERS if path.startswith(prefix))
@@ -79,16 +81,21 @@ def origin() -> Iterator[Origin]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *args: Any) -> None:
-            """Nothing on the screen."""
-
     Handler.extensions_map = {".js": "text/javascript", ".html": "text/html", "": "text/plain"}
-    server = QuietServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield Origin(f"http://127.0.0.1:{server.server_address[1]}", found)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(QuietServer(("127.0.0.1", 0), Handler)) as url:
+        yield Origin(url, found)
+
+
+class Files(SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Nothing on the screen."""
+
+
+class Silent(WSGIRequestHandler):
+    def log(self, *_: object, **__: object) -> None:
+        """Nothing: what fails is said once."""
+
+
+def served(app: Flask) -> AbstractContextManager[str]:
+    """The address of the real application, for a browser."""
+    return answering(make_server("127.0.0.1", 0, app, threaded=True, request_handler=Silent))

@@ -4,20 +4,18 @@ page is wider than a phone of 320 px, and the keyboard shows where it is."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
-from werkzeug.serving import WSGIRequestHandler, make_server
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests.end_to_end.axe import NoAxe, axe_core
-from tests.end_to_end.browser import CHROMIUM, NAMES
+from tests.end_to_end.browser import CHROMIUM, NAMES, served
 from tests.end_to_end.looking import CONTRAST, Found, Page, View, faults, look
 from tests.server.results_data import NOW, add_round, draw_cells, fill
 from tests.server.surveys import BIT, choice, envelope, until_spring
@@ -50,25 +48,6 @@ def able() -> None:
         axe_core().unlink()
     except NoAxe as error:
         pytest.skip(str(error))
-
-
-@contextmanager
-def answering(here: World) -> Iterator[str]:
-    """The address of the real application, at an hour of which its surveys have every state."""
-    server = make_server("127.0.0.1", 0, here.app, threaded=True, request_handler=Silent)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class Silent(WSGIRequestHandler):
-    def log(self, *_: object, **__: object) -> None:
-        """Nothing: what fails is said once."""
 
 
 def surveys(here: World) -> Mapping[str, PublishedSurvey]:
@@ -146,7 +125,7 @@ def wrong(found: Sequence[Found]) -> list[str]:
 
 
 def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
-    with world(tmp_path / "data", NOW, public_pages=True) as here, answering(here) as url:
+    with world(tmp_path / "data", NOW, public_pages=True) as here, served(here.app) as url:
         assert wrong(look(tmp_path, every_page(here, url), USUAL)) == []
 
 
@@ -167,7 +146,7 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
 def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
     """By itself, in a browser that nobody touches; before, each snippet has a button to copy it."""
     copies = "document.querySelectorAll('button.copy').length === 3"
-    with world(tmp_path / "data", NOW) as here, answering(here) as url:
+    with world(tmp_path / "data", NOW) as here, served(here.app) as url:
         asked = here.publish(until_spring(BIT))
         cookies = [{"name": COOKIE, "value": here.session(here.token("analyst")), "url": url}]
         waits: Page = {"name": "waits", "url": f"{url}/surveys/{asked.id}", "cookies": cookies}
@@ -188,6 +167,6 @@ def test_the_look_sees_what_is_bad(able: None, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_every_page_at_every_width_in_both_modes(tmp_path: Path) -> None:
     assert CHROMIUM, INSTALL
-    with world(tmp_path / "data", NOW, public_pages=True) as here, answering(here) as url:
+    with world(tmp_path / "data", NOW, public_pages=True) as here, served(here.app) as url:
         pages = every_page(here, url) + studied(tmp_path, STUDIES)
         assert wrong(look(tmp_path, pages, EVERY)) == []

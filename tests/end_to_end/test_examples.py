@@ -13,17 +13,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.server import SimpleHTTPRequestHandler
+from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import requests
 
-from deniable.simulations.demo.running import COMMAND, Running, running_server
-from tests.client.scripted import QuietServer
-from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT
+from deniable.simulations.demo.running import COMMAND, running_server
+from tests.client.scripted import QuietServer, answering
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
+from tests.end_to_end.place import Place
 from tests.eventually import PATIENCE, eventually
 
 HEARS_CTRL_C = (  # also where the tests themselves were started in the background, without it
@@ -36,23 +36,12 @@ EXAMPLES = ROOT / "client/examples"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A server, and the survey as it ships with the examples."""
-
-    shipped: Path
-    server: Running
-
-    @property
-    def reports(self) -> int:
-        """Counted when they are on disk."""
-        where = f"{self.server.url}/v1/surveys/app-health/results"
-        header = {"Authorization": f"Bearer {self.server.token}"}
-        rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
-        return sum(each["reports"] for each in rounds)
+class Shipped(Place):
+    shipped: Path  # the survey as it ships with the examples
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
     """As client/README.md's section "Examples" says."""
     folder = tmp_path_factory.mktemp("examples")
     section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
@@ -62,11 +51,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         words = line.partition("  #")[0].replace("deniable ", " ".join(COMMAND) + " ", 1)
         subprocess.run(words, shell=True, cwd=folder, check=True, capture_output=True)
     with running_server(folder / "data") as server:
-        yield Place(folder / "app-health.json", server)
+        yield Shipped(server, folder / "app-health.json")
 
 
 @contextmanager
-def app(place: Place, state: Path, *command: str) -> Iterator[str]:
+def app(place: Shipped, state: Path, *command: str) -> Iterator[str]:
     """Started with a free port, and ended by Ctrl-C, which sends what still waits."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
@@ -112,7 +101,7 @@ def command_of(example: str) -> list[str]:
     return str(line).split()
 
 
-def test_the_flask_app(place: Place, tmp_path: Path) -> None:
+def test_the_flask_app(place: Shipped, tmp_path: Path) -> None:
     """Ann is asked once, in the survey's words; Bob refuses. One report comes of both."""
     before = place.reports
     with app(place, tmp_path, *command_of("flask_app.py")) as url:
@@ -131,7 +120,7 @@ def test_the_flask_app(place: Place, tmp_path: Path) -> None:
     assert place.reports == before + 1
 
 
-def test_the_fastapi_app(place: Place, tmp_path: Path) -> None:
+def test_the_fastapi_app(place: Shipped, tmp_path: Path) -> None:
     before, ann = place.reports, {"X-User": "ann"}
     with app(place, tmp_path, *command_of("fastapi_app.py")) as url:
 
@@ -152,7 +141,7 @@ def test_the_fastapi_app(place: Place, tmp_path: Path) -> None:
     assert place.reports == before + 1
 
 
-def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
+def test_the_desktop_script(place: Shipped, tmp_path: Path) -> None:
     """On a terminal it asks; it answers for every run, bad or good, and ends as the program did."""
     before = place.reports
     script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
@@ -184,7 +173,7 @@ def test_the_desktop_script(place: Place, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on PATH; one of {', '.join(NAMES)}")
-def test_the_page_in_a_browser(place: Place, tmp_path: Path) -> None:
+def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
     """Chromium clicks "Send it" by a line that is added to the page; the report arrives."""
     before, site = place.reports, tmp_path / "site"
     shutil.copytree(ROOT / "client/javascript/src", site / "deniable")
@@ -192,7 +181,8 @@ def test_the_page_in_a_browser(place: Place, tmp_path: Path) -> None:
     page = (EXAMPLES / "page.html").read_text("utf-8")
     click = "document.querySelector('[value=yes]').click();\n</script>"
     (site / "page.html").write_text(page.replace("</script>", click), "utf-8")
-    with served(site) as url:
+    files = QuietServer(("127.0.0.1", 0), partial(Files, directory=str(site)))
+    with answering(files) as url:
         browser = subprocess.Popen(
             [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}",
              f"{url}/page.html?server={place.server.url}"],
@@ -205,30 +195,10 @@ def test_the_page_in_a_browser(place: Place, tmp_path: Path) -> None:
             browser.wait()
 
 
-@contextmanager
-def served(site: Path) -> Iterator[str]:
-    class Handler(SimpleHTTPRequestHandler):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args, directory=str(site))
-
-        def log_message(self, *args: Any) -> None:
-            """Nothing on the screen."""
-
-    server = QuietServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 # Grafana
 
 
-def test_grafana_asks_for_what_a_server_exports(place: Place) -> None:
+def test_grafana_asks_for_what_a_server_exports(place: Shipped) -> None:
     """Each name in an expression, after a report has come, is a sample of /metrics."""
     exported = names(requests.get(f"{place.server.url}/metrics", timeout=PATIENCE).text)
     asked = {name for each in expressions() for name in re.findall(r"deniable_\w+", each)}

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from struct import unpack
 
 import pytest
 from flask import Flask, Response, request
-from werkzeug.serving import make_server
 
-from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, served
 from tests.eventually import PATIENCE
 from tests.server.results_data import NOW, fill
 from tests.server.world import world
@@ -52,19 +48,6 @@ def driven(app: Flask) -> Queue[bytes]:
         return ""
 
     return found
-
-
-@contextmanager
-def served(app: Flask) -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_a_figure_is_a_png_at_twice_its_size(tmp_path: Path) -> None:

@@ -12,28 +12,19 @@ from typing import Any
 
 import certifi
 import pytest
-import requests
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+from deniable.simulations.demo.running import COMMAND, deniable, running_server
 from tests.documents import ROOT, Block, blocks, commands
-from tests.eventually import PATIENCE
+from tests.end_to_end.place import Place
 from tests.node import NODE
 
 SERVER = "https://stats.example.org"
 
 
 @dataclass(frozen=True)
-class Place:
-    server: Running
+class Published(Place):
     key: str
-
-    @property
-    def reports(self) -> int:
-        where = f"{self.server.url}/v1/surveys/app-health/results"
-        header = {"Authorization": f"Bearer {self.server.token}"}
-        rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
-        return sum(each["reports"] for each in rounds)
 
     def ours(self, text: str) -> str:
         """With this server's address and key."""
@@ -42,13 +33,13 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     folder = tmp_path_factory.mktemp("shown")
     survey, data = folder / "survey.toml", str(folder / "data")
     subprocess.run([*COMMAND, "survey", "new", str(survey)], check=True, capture_output=True)
     key = deniable("survey", "publish", str(survey), "--data", data)["key"]
     with running_server(folder / "data") as server:
-        yield Place(server, key)
+        yield Published(server, key)
 
 
 def shown(document: str, section: str) -> Block:
@@ -57,7 +48,7 @@ def shown(document: str, section: str) -> Block:
 
 
 @pytest.mark.long
-def test_from_a_shell(place: Place, tmp_path: Path) -> None:
+def test_from_a_shell(place: Published, tmp_path: Path) -> None:
     before, block = place.reports, shown("client/README.md", "From a shell")
     (line,) = commands(place.ours(block.text))
     words = [*COMMAND, *line.replace('"', "").split(), "--yes"]
@@ -78,7 +69,7 @@ def test_networks(tmp_path: Path) -> None:
     assert "password" not in repr(names["client"])
 
 
-def test_the_javascript_readme(place: Place, tmp_path: Path) -> None:
+def test_the_javascript_readme(place: Published, tmp_path: Path) -> None:
     """In Node, as its comment says; what waits is sent when the app ends."""
     before = place.reports
     block = shown("client/javascript/README.md", "The JavaScript client").text

@@ -14,8 +14,8 @@ import pytest
 from deniable.client import Client, Policy
 from deniable.client.describing import Description
 from deniable.client.sent import Summary
-from deniable.server.cli.results import lines
 from deniable.server.results import survey_results
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.questions import Text

@@ -5,17 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.store import Database, Place
+from deniable.server.store import Database, Place, PublishedSurvey
 from deniable.server.store.postgres import settling
 from tests.server import postgres
-from tests.server.world import World, world
+from tests.server.results_data import fill
+from tests.server.world import NOON, World, world
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    """The real application, at noon of 15 December 2026."""
-    with world(tmp_path / "data") as made:
+def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """The real application: at noon of 15 December 2026, or the time that a test is marked with."""
+    marked = request.node.get_closest_marker("at")
+    with world(tmp_path / "data", marked.args[0] if marked else NOON) as made:
         yield made
+
+
+@pytest.fixture
+def published(here: World) -> PublishedSurvey:
+    """With results, where a test is marked with their time."""
+    return fill(here)
 
 
 @pytest.fixture(scope="session")

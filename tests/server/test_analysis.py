@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,11 @@ from deniable.server.analysis import SurveyResults, open_results
 from deniable.server.results import survey_results
 from deniable.shared.errors import Refused, WrongUse
 from tests.server.results_data import NOW, fill
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 README = Path(__file__).resolve().parents[2] / "server" / "README.md"
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import msgspec
-import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.planning.models import half_width
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacing import differences
 from deniable.shared.envelope import Envelope, encode_report
 from tests import survey_texts as texts
 from tests.server.surveys import BROWSERS, choice, survey
-from tests.server.world import JSON, World, world
+from tests.server.world import JSON, World
 
 DECEMBER = 683
 PEOPLE = 600
 HALF = texts.bit("crashed", "0.5") + texts.bit("slow", "0.5") + choice(BROWSERS, epsilon="0.5")
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data") as made:
-        yield made
 
 
 def reported(here: World, minimum: int = 1) -> tuple[PublishedSurvey, list[int]]:

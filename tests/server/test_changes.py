@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.results import Round, survey_results
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests import survey_texts as texts
 from tests.server.results_data import NOW, add_round, fill
 from tests.server.surveys import BIT, survey, until_spring
-from tests.server.world import World, world
+from tests.server.world import World
 
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
+pytestmark = pytest.mark.at(NOW)
 
 
 def rounds(here: World, published: PublishedSurvey, now: datetime = NOW) -> tuple[Round, ...]:

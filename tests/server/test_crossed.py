@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from deniable.server.estimation.crossed import Joint, Pair, joint
 from deniable.server.http.auth import COOKIE
 from deniable.server.intake.crossed import _counts
 from deniable.server.intake.tally import empty_cells, tally
-from deniable.server.results import Results, crossings, csv_text, survey_results
+from deniable.server.results import Results, crossing, crossings, csv_text, survey_results
 from deniable.server.results.advice import describe
+from deniable.server.results.memory import Memory
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
@@ -35,17 +37,13 @@ from tests.server.surveys import (
     until_spring,
 )
 from tests.server.test_verbs import run
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 PAIR = ["crashed", "browser"]
 HELD = {("no", "firefox"): 0.3, ("yes", "firefox"): 0.3, ("no", "chrome"): 0.4}
 PEOPLE = 4_000
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
 
 
 def crowd(asked: Survey, people: int) -> RoundTally:
@@ -206,6 +204,42 @@ def test_a_page_shows_them(here: World) -> None:
     assert "<h3>crashed × browser</h3>" in page
     assert "yes × firefox" in page
     assert "adds no ε" in page
+
+
+def test_a_figure_asks_for_none_and_a_page_for_each_once(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published, asked = filled(here), list[Pair]()
+
+    def counted(pair: Pair, looks: bool) -> Joint:
+        asked.append(pair)
+        return joint(pair, looks=looks)
+
+    monkeypatch.setattr(crossing, "joint", counted)
+    client = here.client
+    client.set_cookie(COOKIE, here.session(here.token("analyst")))
+    for path, so_far in (("/figures/crashed/round.svg", 0), ("", 1), ("", 1)):
+        answer = client.get(f"/surveys/{published.id}{path}?round={DECEMBER}")
+        assert (answer.status_code, len(asked)) == (200, so_far)
+
+
+def test_whatever_differs_is_said_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two surveys of the same names, and every kind of count by itself."""
+    one, other = (
+        survey(BIT + choice(BROWSERS, epsilon=epsilon), cross=[PAIR]) for epsilon in ("1", "2")
+    )
+    found = crowd(one, 400)
+    more = [
+        replace(found, cells=found.cells + np.eye(len(found.cells), dtype=np.int64)[place])
+        for place in (0, 2, 7)
+    ]
+    asked = [(one, each, False) for each in (found, *more, replace(found, reports=401))]
+    asked += [(other, found, False), (one, found, True)]
+    said = [crossings(*each) for each in asked]
+    for each, remembered in zip(asked, said, strict=True):
+        monkeypatch.setattr(crossing, "_REMEMBERED", Memory[Joint](lambda _: 1))
+        assert crossings(*each) == remembered
+    assert len(set(said)) == len(asked)
 
 
 def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:

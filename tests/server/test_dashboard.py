@@ -1,10 +1,8 @@
 """The pages over the real application: who sees them, what is on them, and what never is."""
 
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,25 +25,15 @@ from tests.server.results_data import (
     NOW,
     add_round,
     draw_cells,
-    fill,
     grid_steps,
     spread,
 )
 from tests.server.surveys import BIT, BROWSERS, EACH_KIND, choice, until_spring
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 ADDRESSES = {"href", "src", "action", "formaction", "srcset", "poster", "data"}
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
 
 
 @pytest.fixture

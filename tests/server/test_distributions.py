@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
 from deniable.server.analysis import SurveyResults
-from deniable.server.cli.results import lines
 from deniable.server.pages.curves import CURVE_BOTTOM, CURVE_TOP, curve
 from deniable.server.results import Distribution, Results, csv_text, survey_results
 from deniable.server.results.document import Point
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round
 from tests.server.surveys import until_spring
-from tests.server.world import World, world
+from tests.server.world import World
 from tests.survey_texts import bit, number
+
+pytestmark = pytest.mark.at(NOW)
 
 CLOSED, OPEN, FEW = 683, 685, 684
 LOW, HIGH = -20.0, 44.0
 ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") + bit()
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
 
 
 def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:

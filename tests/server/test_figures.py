@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -21,10 +20,12 @@ import requests
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.store import PublishedSurvey
-from tests.server.results_data import NOW, add_round, fill, spread
+from tests.server.results_data import NOW, add_round, spread
 from tests.server.surveys import BIT, BROWSERS, choice, survey, until_spring
 from tests.server.world import World, serving, world
 from tests.survey_texts import number
+
+pytestmark = pytest.mark.at(NOW)
 
 FIGURES = {
     "crashed": ["round", "trend"],
@@ -32,17 +33,6 @@ FIGURES = {
     "browser": ["round", "trend", "change"],
 }
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
 
 
 def get(here: World, path: str, role: str = "analyst"):  # type: ignore[no-untyped-def]  # a test response

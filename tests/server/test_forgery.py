@@ -5,30 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
 from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, draw_cells, fill
 from tests.server.surveys import choice, until_spring
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 PEOPLE, FORGED = 80_000, 20_000
 SAID = "cannot be honest"
 LANGUAGES = choice(["de", "en", "fr", "it", "es"], "unary", name="languages", epsilon="2")
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
 
 
 def forge(here: World, name: str = "app-health") -> PublishedSurvey:

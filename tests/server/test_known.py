@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,10 @@ from deniable.server.http.context import parts_of
 from deniable.server.results.known import COLUMNS, Known, KnownValues, known_text, read_known
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import WrongUse
-from tests.server.results_data import NOW, fill
-from tests.server.world import World, world
+from tests.server.results_data import NOW
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 TRUE = [
     Known("app-health", 683, "crashed", "yes", 0.2),
@@ -22,17 +23,6 @@ TRUE = [
     Known("app-health", 684, "browser", "chrome", 0.5),
     Known("another", 684, "browser", "edge", 0.9),
 ]
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
 
 
 @pytest.fixture

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import msgspec
-import pytest
 
-from deniable.server.cli.results import lines
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, policy_line, warnings
+from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacing import differences
 from deniable.shared.envelope import Envelope
 from deniable.shared.survey.document import Survey
 from tests import survey_texts as texts
 from tests.server.surveys import survey
-from tests.server.world import World, world
+from tests.server.world import World
 
 BIT = texts.bit()
 DECEMBER = 683
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data") as made:
-        yield made
 
 
 def latched(questions: str = BIT, repeat_rounds: int = 2, **changes: object) -> Survey:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -25,15 +24,9 @@ from deniable.shared.errors import InvalidSurvey, Refused
 from deniable.shared.survey.document import MOST_DOCUMENT_BYTES, Survey, render_document
 from deniable.shared.survey.signing import sign
 from tests.server.surveys import KEY, PUBLIC, choice, published, survey
-from tests.server.world import World, run, world
+from tests.server.world import World, run
 
 OVER = datetime(2027, 3, 15, tzinfo=UTC)  # of the usual survey: its last day, and 14 of grace
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data") as made:
-        yield made
 
 
 def listed(here: World) -> list[str]:

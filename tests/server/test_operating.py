@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.store import PublishedSurvey
-from tests.server.results_data import NOW, fill
+from tests.server.results_data import NOW
 from tests.server.test_dashboard import check_page
-from tests.server.world import World, world
+from tests.server.world import World
+
+pytestmark = pytest.mark.at(NOW)
 
 DRAFT = """
 [survey]
@@ -30,17 +30,6 @@ name = "crashed"
 kind = "bit"
 epsilon = "1"
 """
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
 
 
 def signed_in(here: World, role: str) -> FlaskClient:
@@ -192,6 +181,8 @@ def test_what_happened_is_added_and_taken_away_on_its_page(
     ]
     for bad in ({"day": "20.1.2027"}, {"words": " "}, {"words": "x" * 201}, {"words": "a\nb"}):
         assert operator.post(f"{page}/annotations", data=form | bad).status_code == 400
+    said = operator.post(f"{page}/annotations", data=form | {"day": "Monday"}).text
+    assert "A day is written like 2026-12-01, got &#39;Monday&#39;" in said
     gone = operator.post(f"{page}/annotations", data=form | {"remove": "yes"})
     assert (gone.status_code, state(here)[2]) == (303, 0)
     assert 'class="event"' not in operator.get(page).text

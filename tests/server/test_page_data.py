@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deniable.server.store import PublishedSurvey
-from tests.server.results_data import NOW, fill
-from tests.server.world import World, world
+from tests.server.results_data import NOW
+from tests.server.world import World
 
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", NOW) as made:
-        yield made
-
-
-@pytest.fixture
-def published(here: World) -> PublishedSurvey:
-    return fill(here)
+pytestmark = pytest.mark.at(NOW)
 
 
 def read(here: World, path: str, role: str = "operator") -> Any:  # Any: JSON

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import pytest
 
+from deniable.server.disk import sync
 from deniable.server.relay import forwarding, front, holding
 from deniable.server.relay.forwarding import Forwarder, bodies
 from deniable.server.relay.front import Front
@@ -121,7 +122,7 @@ def test_a_kill_at_any_step_loses_nothing(
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         for owner, name in ((Path, "rename"), (Path, "mkdir"), (shutil, "rmtree")):
             patch.setattr(owner, name, dying(getattr(owner, name)))
-        patch.setattr(holding, "_sync", dying(holding._sync))
+        patch.setattr(holding, "sync", dying(sync))
         held.close_batch()
         taken = as_set(held.leaving())
         held.delete_batch()

@@ -13,14 +13,8 @@ from deniable.server.http.auth import COOKIE
 from deniable.server.results import Results
 from deniable.server.results.shuffled import sentences, shuffled
 from tests.server.surveys import BIT, EACH_KIND, survey
-from tests.server.world import World, world
+from tests.server.world import World
 from tests.shared.test_sealing import PUBLIC
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Any:  # Any: a generator
-    with world(tmp_path / "data") as made:
-        yield made
 
 
 def test_a_batch_and_a_round_are_told_apart() -> None:
@@ -57,7 +51,7 @@ def test_where_it_would_not_be_true_nothing_is_stated(
 
 
 def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
-    from deniable.server.cli.results import lines
+    from deniable.server.results.text import lines
     from deniable.server.store import Upload
     from tests.server.surveys import envelope
 

@@ -73,6 +73,39 @@ def test_a_page_without_a_report_turns_with_a_script_or_without(
     assert "http-equiv" in operator.get(f"/surveys/{asked.id}").text  # still below the minimum
 
 
+@pytest.mark.parametrize(
+    ("opens", "reports", "closed", "needed"),
+    [
+        (date(2027, 3, 1), 0, False, "plan.css plan.js waiting.js"),
+        (date(2026, 12, 1), 0, False, "copy.js plan.css plan.js waiting.js"),
+        (date(2026, 12, 1), 0, True, "copy.js plan.css plan.js"),
+        (date(2026, 12, 1), 1, False, ""),
+        (date(2026, 12, 1), 99, True, ""),
+        (date(2026, 12, 1), 100, False, "copy.js png.js"),
+    ],
+)
+def test_a_page_loads_what_it_uses(
+    here: World, operator: FlaskClient, opens: date, reports: int, closed: bool, needed: str
+) -> None:
+    """A planner, snippets to copy, an element that turns; figures to draw as PNG."""
+    asked = here.publish(until_spring(opens=opens))
+    if reports:
+        here.send(envelope(asked, 1, count=reports), app=True)
+    if closed:
+        here.catalogue.close(asked)
+    page = operator.get(f"/surveys/{asked.id}")
+    check_page(page)
+    loaded = re.findall(r'<(?:script src|link rel="stylesheet" href)="/static/(.*?)"', page.text)
+    assert set(loaded) - {"style.css", "chart.css"} == set(needed.split())
+    used = {
+        "plan.css": 'class="planner"',
+        "copy.js": "<pre",
+        "waiting.js": 'id="waiting"',
+        "png.js": "data-png",
+    }
+    assert {name for name, mark in used.items() if mark in page.text} <= set(loaded)
+
+
 def test_what_turns_a_page_is_for_those_who_may_see_it(here: World, asked: PublishedSurvey) -> None:
     address = f"/surveys/{asked.id}/waiting.json"
     assert here.client.get(address).status_code == 401

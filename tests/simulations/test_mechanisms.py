@@ -10,7 +10,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, number_table
-from deniable.simulations.studies.mechanisms import worst_place
+from deniable.simulations.studies.mechanisms.measuring import worst_place
 
 FEW = ["--epsilon", "1,4", "--options", "4,700,20000", "--repetitions", "150"]
 KEYS = {

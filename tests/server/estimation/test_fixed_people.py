@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from deniable.server.estimation import fixed_people
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.fixed_people import SMALL, limits
 from deniable.server.estimation.shares import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.shared.privacy.shapes.support import SupportDesign
 from tests.server.estimation.fixed import EPSILONS, designs, holders_of, law
 
@@ -89,6 +90,25 @@ def test_a_limit_is_next_to_the_one_of_the_exact_law(people: int, epsilon: str) 
                 exact = least(int(count), people, design)
                 assert exact >= mine - ROUNDING
                 assert exact - mine <= (estimate - exact) / 40 + 1
+
+
+FEW: list[SupportDesign] = [
+    *(RandomizedResponse(Epsilon(epsilon)) for epsilon in ("4", "6", "8")),
+    KRandomizedResponse(Epsilon("8"), 100),
+]
+
+
+@pytest.mark.parametrize("design", FEW, ids=lambda each: f"{each.name}-{each.epsilon}")
+def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
+    design: SupportDesign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any count, to within .1 person; the saddlepoint alone is off by a whole one."""
+    people = 300
+    assert people > SMALL
+    ends = found(people, design)
+    monkeypatch.setattr(fixed_people, "SMALL", people)
+    for mine, exact in zip(ends, found(people, design), strict=True):
+        assert people * np.abs(mine - exact).max() < 0.1
 
 
 @pytest.mark.parametrize("people", PEOPLE)

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from deniable.server.store import PublishedSurvey, RoundTally, sync
+from deniable.server.disk import PRIVATE_FILE, sync
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
 from deniable.shared.survey.signing import verify
@@ -114,7 +115,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def _round(folder: Path) -> ArchivedRound:

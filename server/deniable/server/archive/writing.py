@@ -24,13 +24,13 @@ from deniable.server.archive.layout import (
 )
 from deniable.server.archive.parquet import write_part
 from deniable.server.archive.shuffling import Reports, shuffled
+from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
 from deniable.server.intake.tally import empty_cells, tally
-from deniable.server.store import Kept, PublishedSurvey, RoundTally, Store, sync
+from deniable.server.store import Kept, PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import Refused
 
 PART_REPORTS, PART_BYTES = 2**21, 2**26  # at most so much is in memory at once, a few times
 CHUNK_BYTES = 2**24
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def archive_round(

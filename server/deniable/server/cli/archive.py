@@ -73,8 +73,8 @@ def run_archive(chosen: Namespace) -> int:
 def run_recount(chosen: Namespace) -> int:
     import msgspec
 
-    from deniable.server.cli.results import lines
     from deniable.server.results import csv_text
+    from deniable.server.results.text import lines
 
     results = recounted(chosen.archive, chosen.on)
     if chosen.json:

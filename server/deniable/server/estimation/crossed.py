@@ -121,7 +121,7 @@ def _values(first: SupportDesign, second: SupportDesign) -> Array:
 
 
 def _limits(values: Array, counts: Cells, confidence: float, looks: bool) -> Interval:
-    interval = repeated_looks.bounded_mean if looks else bounded_mean.interval
+    interval = repeated_looks.mean_of_values if looks else bounded_mean.interval
     found = [interval(values, each, confidence) for each in counts.astype(np.float64)]
     low, high = np.array(found).T
     return low, high

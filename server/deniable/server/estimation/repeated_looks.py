@@ -85,12 +85,6 @@ def mean_of_values(values: Array, counts: Array, confidence: float) -> tuple[flo
     return _bets(values, counts, needed), -_bets(-values[::-1], counts[::-1], needed)
 
 
-def bounded_mean(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
-    """Of people like these, whose reports have such values, ascending."""
-    needed = _needed(confidence)
-    return _bets(values, counts, needed), -_bets(-values[::-1], counts[::-1], needed)
-
-
 def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
     """Of these people, as positions in the range."""
     values, needed = _positions(table), _needed(confidence)

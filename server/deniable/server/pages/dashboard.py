@@ -18,6 +18,7 @@ from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
+from deniable.shared.survey.wording import upper_first
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out"))
 
@@ -93,4 +94,4 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
 
 
 def _missing(reason: str) -> tuple[str, int]:
-    return render_template("missing.html", reason=reason[:1].upper() + reason[1:]), 404
+    return render_template("missing.html", reason=upper_first(reason)), 404

@@ -28,6 +28,7 @@ from markupsafe import Markup
 
 from deniable.server.http.auth import COOKIE, grants, signed_in_role
 from deniable.server.pages import sessions
+from deniable.shared.survey.wording import upper_first
 
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -61,6 +62,7 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
             "form_token": form_token, "is_operator": is_operator, "root": root, "script": script,
         }  # fmt: skip
 
+    blueprint.add_app_template_filter(upper_first)
     return blueprint
 
 

@@ -26,6 +26,7 @@ from deniable.server.surveys.authored import parse_authored
 from deniable.server.surveys.replacing import asked_again, differences, replaced
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import Survey, render_document
+from deniable.shared.survey.wording import upper_first
 
 MOST_DAYS = 3_660
 MOST_TEXT = 2**18
@@ -142,7 +143,7 @@ def annotate(identifier: str) -> ResponseReturnValue:
         day, words = (request.form.get(key, "") for key in ("day", "words"))
         annotation = read_annotation(day, words)
     except WrongUse as error:
-        return refused(str(error).capitalize(), 400)
+        return refused(upper_first(str(error)), 400)
     if "remove" in request.form:
         here.store.remove_annotation(published.sequence, annotation)
     else:

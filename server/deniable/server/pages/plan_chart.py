@@ -1,5 +1,5 @@
 """Error against people, both in powers of ten, for three models; across in per cent, down in
-pixels, as in `charts.py`.
+pixels, as in `axes.py`.
 
 What a shuffler leaves at ε₀ takes a search for a number's table, so ε₀ is taken down to a whole
 number here, and the line is a little above what the figures beside it say.

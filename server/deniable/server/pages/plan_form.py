@@ -22,6 +22,7 @@ from deniable.server.planning.asking import (
 from deniable.server.planning.choosing import Asked, choose
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.survey.wording import upper_first
 
 MOST_LETTERS = 40  # of a field
 USUAL: Mapping[str, Any] = {
@@ -93,17 +94,20 @@ class Form:
     def fields(self) -> tuple[str, ...]:
         return FIELDS[self.kind]
 
+    @property
+    def range(self) -> float:
+        """What an error is a share of: 1 of a share, the range of a number."""
+        if self.kind != "number":
+            return 1.0
+        return float(self.asked["high"]) - float(self.asked["low"])
+
     def typed(self, name: str) -> str:
         return self.said.get(name, "")
 
     def sentence(self, name: str) -> str:
-        """What is wrong with this field; ε stays small."""
-        words = self.problems.get(name, "")
-        return (
-            f"{words[:1].upper() if words[:1].isascii() else words[:1]}{words[1:]}."
-            if words
-            else ""
-        )
+        """What is wrong with this field."""
+        words = self.problems.get(name)
+        return f"{upper_first(words)}." if words else ""
 
     def problem_first(self, name: str, problem: str) -> None:
         self.problems.setdefault(name, problem)
@@ -124,7 +128,7 @@ def read_form(said: Mapping[str, str], fixed: Asked | None = None) -> Form:
         form.error = (
             _read(form, "error", _error)
             or _slid(form, "error", _of_range(form))
-            or (0.01 * _range(form))
+            or (0.01 * form.range)
         )
     return form
 
@@ -174,8 +178,6 @@ def _read(form: Form, name: str, read: Callable[[str], T]) -> T | None:
         return read(text)
     except WrongField as error:
         form.problem_first(name, error.problem)
-    except WrongUse as error:
-        form.problem_first(name, str(error))
     except ValueError as error:
         form.problem_first(name, str(error))
     return None
@@ -227,9 +229,4 @@ def _whole(value: float) -> int:
 
 
 def _of_range(form: Form) -> Callable[[float], float]:
-    return lambda share: float(f"{share * _range(form):.10g}")
-
-
-def _range(form: Form) -> float:
-    """What an error is a share of: 1 of a share, the range of a number."""
-    return float(form.asked["high"]) - float(form.asked["low"]) if form.kind == "number" else 1.0
+    return lambda share: float(f"{share * form.range:.10g}")

@@ -63,7 +63,7 @@ class Planned:
         value = {
             "epsilon": float(self.question.epsilon),
             "people": self.found["people"],
-            "error": self._error / self._range,
+            "error": self._error / self.form.range,
         }[name]
         return SLIDERS[name].position(value)
 
@@ -76,10 +76,6 @@ class Planned:
     @property
     def _error(self) -> float:
         return self.form.error or self.found["half_width_95"]
-
-    @property
-    def _range(self) -> float:
-        return abs(self.question.span) if self.form.kind == "number" else 1.0
 
 
 def planned(form: Form) -> Planned:

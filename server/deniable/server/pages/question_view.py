@@ -10,6 +10,7 @@ from statistics import median_low
 
 from deniable.server.pages import charts
 from deniable.server.pages.curves import Curve, curve
+from deniable.server.pages.seen import Seen
 from deniable.server.pages.trends import MOST_PANELS, Told, Trend, trends
 from deniable.server.results import (
     Difference,
@@ -20,7 +21,7 @@ from deniable.server.results import (
     question_distribution,
     question_result,
 )
-from deniable.server.results.change import SHARED_NOISE, Side, compared, round_before
+from deniable.server.results.change import SHARED_NOISE, compared
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -35,43 +36,16 @@ from deniable.server.results.display import (
 )
 from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
-from deniable.server.results.saying import changed, said_of_one, said_of_shares
+from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
-from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
+from deniable.shared.survey.wording import upper_first
 
 MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
 
-
 _REMEMBERED = Memory[QuestionResult](lambda found: len(found.rows))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The rounds of a survey that a page knows, and the one that it shows."""
-
-    id: str
-    survey: Survey
-    tallies: Sequence[RoundTally]
-    tally: RoundTally | None  # of that round, if it has reports
-    open_rounds: frozenset[int]
-    happened: Mapping[int, str]  # by round
-    known: Mapping[tuple[str, int, str], float]  # by question, round and label
-
-    def is_open(self, tally: RoundTally | None) -> bool:
-        return tally is not None and tally.round in self.open_rounds
-
-    def side(self, tally: RoundTally) -> Side:
-        return Side(self.survey, tally, self.is_open(tally))
-
-    @property
-    def before(self) -> RoundTally | None:
-        """The last earlier round with reports."""
-        kept = {tally.round: tally for tally in self.tallies}
-        number = round_before(self.tally.round, kept) if self.tally else None
-        return kept[number] if number is not None else None
 
 
 @dataclass(frozen=True)
@@ -104,8 +78,7 @@ class QuestionView:
 
     @property
     def forgery(self) -> str:
-        words = self.question.mechanism.forgery()
-        return words[:1].upper() + words[1:]
+        return upper_first(self.question.mechanism.forgery())
 
     # The round that is shown
 
@@ -132,7 +105,7 @@ class QuestionView:
         if not self.rows:
             return ""
         if not self.question.labels:
-            return self._found
+            return said_of_texts(len(self.rows))
         if len(self.question.labels) == 1 and self.style.sentence:
             return said_of_one(self.rows[0])
         if self.result.whole:
@@ -140,7 +113,7 @@ class QuestionView:
         told = self.rows if self.joint else self._known(joint=True)
         return said_of_shares(told, charts.MOST_MARKS)
 
-    @property
+    @cached_property
     def price(self) -> str:
         """Where there are estimates; a text's is its floor."""
         if not self.rows or not self.question.labels:
@@ -148,12 +121,7 @@ class QuestionView:
         asked = self.seen.survey
         return price(self.question, self.reports, len(asked.questions) if asked.asks_one else 1)
 
-    @property
-    def _found(self) -> str:
-        found = len(self.rows)
-        return f"{found} text{'' if found == 1 else 's'} stand{'s' if found == 1 else ''} out."
-
-    @property
+    @cached_property
     def text_floor(self) -> Floor | None:
         return floors(self.seen.survey, self.seen.tally).get(self.question.name)
 
@@ -195,11 +163,11 @@ class QuestionView:
     def distribution(self) -> Distribution | None:
         return question_distribution(self.seen.survey, self.question, self.seen.tally, self._looks)
 
-    @property
+    @cached_property
     def curve(self) -> Curve | None:
         return curve(self.distribution) if self.distribution else None
 
-    @property
+    @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
         """Each with its estimate, low and high."""
         found = self.distribution.quantiles if self.distribution else ()
@@ -265,14 +233,14 @@ class QuestionView:
         asked = self.question
         return self._renamed(difference_figures(self.differences, asked.statistic, asked.unit))
 
-    @property
+    @cached_property
     def changed(self) -> str:
         """The same of an only label, in words."""
         if self.seen.before and self._shares_noise:
             return f"Nothing is said of a change: {SHARED_NOISE}."
         return changed(self.changes[0], self.since) if len(self.changes) == 1 else ""
 
-    @property
+    @cached_property
     def change_chart(self) -> charts.Chart | None:
         return charts.chart(self.changes, (0.0, 0.0)) if len(self.changes) > 1 else None
 
@@ -283,12 +251,12 @@ class QuestionView:
 
     # What a legend explains
 
-    @property
+    @cached_property
     def is_known(self) -> bool:
         """Whether anything drawn of it is known from elsewhere."""
         return any(row.known is not None for row in self._everything)
 
-    @property
+    @cached_property
     def is_noise_shown(self) -> bool:
         return any(row.noise_alone for row in self._everything)
 
@@ -303,7 +271,7 @@ class QuestionView:
     def _looks(self) -> bool:
         return self.seen.is_open(self.seen.tally)
 
-    @property
+    @cached_property
     def _called(self) -> Mapping[str, str]:
         return dict(zip(self.question.labels, self.question.called, strict=True))
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from flask import request
 
 from deniable.server.http.context import parts
 from deniable.server.pages.crossed_view import CrossedView, crossed_view
-from deniable.server.pages.question_view import QuestionView, Seen
+from deniable.server.pages.question_view import QuestionView
+from deniable.server.pages.seen import Seen
 from deniable.server.results import (
     RoundFacts,
     State,
@@ -70,9 +72,16 @@ class SurveyPage:
     rounds: Sequence[RoundLink]  # the newest first
     before: int | None  # the newest of those that are not in the list, if there are any
     later: bool  # whether newer ones may not be in it
+    seen: Seen
     questions: Sequence[QuestionView]
-    crossed: Sequence[CrossedView]
     annotations: Sequence[Happened]
+
+    @cached_property
+    def crossed(self) -> Sequence[CrossedView]:
+        """Which no figure by itself needs."""
+        survey, tally = self.seen.survey, self.seen.tally
+        found = crossings(survey, tally, self.seen.is_open(tally))
+        return [crossed_view(survey, each) for each in found]
 
     @property
     def in_javascript(self) -> bool:
@@ -107,9 +116,9 @@ def survey_page(
     tallies: Sequence[RoundTally],
     now: datetime,
     asked: str | None,
-    shown: Window | None = None,
-    annotations: Sequence[Happened] = (),
-    known: Mapping[tuple[str, int, str], float] | None = None,
+    shown: Window,
+    annotations: Sequence[Happened],
+    known: Mapping[tuple[str, int, str], float],
 ) -> SurveyPage:
     """`asked` is the round that the address names; Refused if there is none."""
     survey = published.survey
@@ -118,9 +127,7 @@ def survey_page(
     number = period.round if period else None
     tally = next((tally for tally in tallies if tally.round == number), None)
     open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(
-        published.id, survey, tallies, tally, open_rounds, by_round(annotations), known or {}
-    )
+    seen = Seen(published.id, survey, tallies, tally, open_rounds, by_round(annotations), known)
     return SurveyPage(
         published=published,
         annotations=annotations,
@@ -137,12 +144,10 @@ def survey_page(
             sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
         ),
         rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        before=shown.first - 1 if shown and shown.left_out else None,
+        before=shown.first - 1 if shown.left_out else None,
         later=asked is not None,
+        seen=seen,
         questions=[QuestionView(question, seen) for question in survey.questions],
-        crossed=[
-            crossed_view(survey, each) for each in crossings(survey, tally, seen.is_open(tally))
-        ],
     )
 
 

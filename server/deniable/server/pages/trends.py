@@ -102,10 +102,6 @@ class Trend:
     def dots(self) -> str:
         return "".join(f"M{each.at:g} {each.y:g}h0" for each in self.points if not each.off)
 
-    @property
-    def is_cut(self) -> bool:
-        return any(point.off or any(point.cut) for point in self.points)
-
 
 def trends(
     panels: Sequence[Sequence[Told]], happened: Mapping[int, str] | None = None

@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+from deniable.server.disk import PRIVATE_FILE
 from deniable.shared.errors import Refused
 
 FILE = "serve.lock"
@@ -16,7 +17,7 @@ PAUSE_SECONDS = 0.05
 
 def take_lock(data: Path, patience: float = PATIENCE_SECONDS) -> int:
     """Hold the folder until this process ends, or the returned descriptor is closed."""
-    handle = os.open(data / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(data / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     end = time.monotonic() + patience
     while not _locked(handle):
         if time.monotonic() >= end:

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import SystemRandom
 from secrets import token_hex
 
+from deniable.server.disk import PRIVATE_FOLDER, sync
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealing import SealedEnvelope, parse_sealed
 
@@ -43,11 +44,11 @@ class Holding:
         self._folder, self._most_bytes = folder, most_bytes
         self._lock = threading.Lock()
         for name in (GATHERING, LEAVING):
-            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / name).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             for part in (folder / name).glob(f"*{UNFINISHED}"):
                 part.unlink()
         shutil.rmtree(folder / GONE, ignore_errors=True)
-        _sync(folder)
+        sync(folder)
         self._bytes = sum(path.stat().st_size for path in self._files(GATHERING, LEAVING))
         self._known = {_digest(each) for each in self._read(GATHERING)}
 
@@ -82,8 +83,8 @@ class Holding:
         with self._lock:
             shutil.rmtree(self._folder / LEAVING)  # what is damaged, if anything
             (self._folder / GATHERING).rename(self._folder / LEAVING)
-            (self._folder / GATHERING).mkdir(mode=0o700)
-            _sync(self._folder)
+            (self._folder / GATHERING).mkdir(mode=PRIVATE_FOLDER)
+            sync(self._folder)
             self._known = set()
 
     def delete_batch(self) -> None:
@@ -92,8 +93,8 @@ class Holding:
             self._bytes -= sum(path.stat().st_size for path in self._files(LEAVING))
             shutil.rmtree(self._folder / GONE, ignore_errors=True)
             (self._folder / LEAVING).rename(self._folder / GONE)
-            (self._folder / LEAVING).mkdir(mode=0o700)
-            _sync(self._folder)
+            (self._folder / LEAVING).mkdir(mode=PRIVATE_FOLDER)
+            sync(self._folder)
             shutil.rmtree(self._folder / GONE)
 
     def _read(self, name: str) -> Iterator[SealedEnvelope]:
@@ -125,12 +126,4 @@ def _write(folder: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(folder)

@@ -8,6 +8,7 @@ import os
 import sys
 from functools import partial
 
+from deniable.server.disk import PRIVATE_FOLDER
 from deniable.server.process.announcing import Announcement, Ready
 from deniable.server.process.ending import end_with
 from deniable.server.process.lock import take_lock
@@ -42,7 +43,7 @@ LOGGING = {
 
 def relay(settings: Settings, host: str, port: int, ready: Ready) -> None:
     """Pass on until a signal ends it. Refused, if the port or the folder is somebody else's."""
-    settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     os.close(take_lock(settings.folder))
     chosen, claim = claim_port(host, port)
     with claim:

@@ -7,11 +7,14 @@ from itertools import product
 
 from deniable.server.estimation.crossed import Joint, Pair, joint
 from deniable.server.results.document import Crossed, Row
+from deniable.server.results.memory import ROWS_BESIDE, Memory
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Bit, Choice, Question
 
 TIMES = " × "
+
+_REMEMBERED = Memory[Joint](lambda found: ROWS_BESIDE + len(found.estimate))
 
 
 def crossings(survey: Survey, tally: RoundTally | None, looks: bool) -> tuple[Crossed, ...]:
@@ -26,11 +29,19 @@ def _crossed(
     labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
     reports = tally.reports if tally else 0
     if tally is not None and reports >= survey.minimum_reports:
-        rows = _known(labels, joint(_counted(survey, pair, tally), looks=looks), reports)
+        rows = _known(labels, _said(survey, pair, tally, looks), reports)
     else:
         note = f"no estimate below {survey.minimum_reports:,} reports"
         rows = (_unknown(label, reports, note) for label in labels)
     return Crossed(questions=(first.name, second.name), rows=tuple(rows))
+
+
+def _said(survey: Survey, pair: tuple[Question, Question], tally: RoundTally, looks: bool) -> Joint:
+    """Once of the same counts. Questions are equal to themselves alone, as in `said.py`."""
+    found = _counted(survey, pair, tally)
+    counts = tuple(each.tobytes() for each in (found.one, found.other, found.both))
+    key = pair, counts, found.reports, looks
+    return _REMEMBERED.get(key, lambda: joint(found, looks=looks))
 
 
 def _counted(survey: Survey, pair: tuple[Question, Question], tally: RoundTally) -> Pair:

@@ -25,7 +25,6 @@ class Style:
     digits: int  # of a margin that is expected, not measured
     from_zero: bool  # whether 0 means something: bars begin there, and axes show it
     labels: str  # what the labels of the rows are
-    scale: str  # said of the whole table
     range: str  # said of the question, with its ends
     sentence: str = ""  # of the only label there is
     either_way: bool = False  # whether what is far below 0 is notable too
@@ -55,7 +54,6 @@ STYLES: Mapping[Statistic, Style] = {
         2,
         True,
         "option",
-        "in per cent",
         "",
         "{value} say {label}, between {low} and {high}.",
     ),
@@ -65,7 +63,6 @@ STYLES: Mapping[Statistic, Style] = {
         "",
         3,
         False,
-        "",
         "",
         "mean, between {} and {}",
         "The mean is {value}, between {low} and {high}.",
@@ -77,7 +74,6 @@ STYLES: Mapping[Statistic, Style] = {
         3,
         True,
         "coordinate",
-        "",
         "mean vector, in the unit ball",
         either_way=True,
     ),
@@ -243,14 +239,12 @@ def quantile_places(found: Quantile) -> int:
     return decimals((found.high - found.low) / 2)
 
 
-def whole_text(vector: WholeVector | None) -> str:
+def whole_text(vector: WholeVector) -> str:
     """A sentence about a mean vector as one.
 
     >>> whole_text(WholeVector(length=0.51234, error=0.0234))
     'The mean vector has a length of about 0.512; the estimate is off by about 0.023 as a whole.'
     """
-    if vector is None:
-        return ""
     places = decimals(vector.error)
     return (
         f"The mean vector has a length of about {plain(vector.length, places)}; the estimate is "

@@ -27,6 +27,10 @@ def said_of_shares(rows: Sequence[Figures], most: int) -> str:
     return _first(sorted(rows, key=lambda row: -row.estimate))
 
 
+def said_of_texts(found: int) -> str:
+    return "1 text stands out." if found == 1 else f"{found} texts stand out."
+
+
 def changed(row: Figures, since: str) -> str:
     """Of one label's difference from an earlier round."""
     low, high = (row.text(end).lstrip("+−") for end in (row.low, row.high))

@@ -20,11 +20,21 @@ Cell = str | int | float | None  # None is an empty one
 
 
 def csv_text(results: Results) -> str:
+    return _written(COLUMNS, _lines(results))
+
+
+def records_text(records: Iterable[Mapping[str, Cell]]) -> str:
+    """Records that have the same keys, which are the header."""
+    listed = list(records)
+    return _written(listed[0] if listed else (), (record.values() for record in listed))
+
+
+def _written(header: Iterable[str], lines: Iterable[Iterable[Cell]]) -> str:
     """RFC 4180, with a header."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
-    writer.writerow(COLUMNS)
-    writer.writerows(_lines(results))
+    writer.writerow(header)
+    writer.writerows(map(_plain, line) for line in lines)
     return file.getvalue()
 
 
@@ -32,20 +42,10 @@ def _lines(results: Results) -> Iterator[tuple[Cell, ...]]:
     for period in results.rounds:
         for question in results.of(period):
             for row in question.rows:
-                yield tuple(map(_plain, _line(results, period, question, row)))
+                yield _line(results, period, question, row)
         for each in period.cross or ():
             for row in each.rows:
-                yield tuple(map(_plain, _crossed_line(results, period, each, row)))
-
-
-def records_text(records: Iterable[Mapping[str, Cell]]) -> str:
-    """Records that have the same keys, which are the header."""
-    listed = list(records)
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(listed[0].keys() if listed else ())
-    writer.writerows([*map(_plain, record.values())] for record in listed)
-    return file.getvalue()
+                yield _crossed_line(results, period, each, row)
 
 
 def _plain(cell: Cell) -> Cell:

@@ -21,7 +21,7 @@ from deniable.server.store.records import (
     UploadKey,
 )
 from deniable.server.store.register import RegisterEntry, first_fault, next_entry
-from deniable.server.store.sqlite.backup import back_up, restore, sync
+from deniable.server.store.sqlite.backup import back_up, restore
 from deniable.server.store.sqlite.database import FILE, create_folder
 from deniable.server.store.sqlite.inspection import Inspection, KeptTally
 from deniable.server.store.sqlite.migration import migrate
@@ -59,5 +59,4 @@ __all__ = [
     "next_entry",
     "open_store",
     "restore",
-    "sync",
 ]

@@ -21,7 +21,7 @@ def gives_away(survey: Survey) -> tuple[str, str]:
     """One round, and all of them: two lines of one sentence."""
     one = round_promise(survey.round_billionths, survey.repeat_rounds)
     whole = lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)
-    return f"{one[:1].upper()}{one[1:]};", f"{whole}."
+    return f"{upper_first(one)};", f"{whole}."
 
 
 def repeated(survey: Survey) -> tuple[str, ...]:
@@ -39,6 +39,15 @@ def repeated(survey: Survey) -> tuple[str, ...]:
         ),
         _linked(survey),
     )
+
+
+def upper_first(words: str) -> str:
+    """As a sentence begins, and the rest as it is; ε stays small.
+
+    >>> upper_first("a day is like 2026-12-01, got 'May'"), upper_first("ε is above 0")
+    ("A day is like 2026-12-01, got 'May'", 'ε is above 0')
+    """
+    return words if words.startswith("ε") else words[:1].upper() + words[1:]
 
 
 def report_bits(survey: Survey) -> float:

@@ -21,6 +21,7 @@ from deniable.simulations.frame.study import Options, Row
 Array = NDArray[np.floating]
 Whole = NDArray[np.int64]
 LIMITS = ("limit", "limit_drawn")  # of rows about both questions
+FORMULA = "first_order"
 NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
 
 

@@ -7,8 +7,6 @@ several reports from each, shufflers can do better, at least in theory.
 
 from __future__ import annotations
 
-import math
-
 from deniable.server.planning.shuffled import DELTA
 from deniable.simulations.frame import option
 from deniable.simulations.frame.comparison import Series
@@ -21,8 +19,3 @@ SHUFFLED = Series("shuffled", "shuffled", "shuffled", Look("#8c510a", "X", (0, (
 def option_for() -> option.Option:
     words = "the probability that a shuffler's promise gives up"
     return option.Option("delta", DELTA, option.inside(), words, "δ")
-
-
-def variance_of_a_bit(epsilon: float) -> float:
-    """V, of one report of randomized response."""
-    return 1 / (4 * math.sinh(epsilon / 2) ** 2)

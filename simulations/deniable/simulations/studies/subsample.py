@@ -45,6 +45,7 @@ from deniable.simulations.frame import comparison, drawing, option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series, look
 from deniable.simulations.frame.figures import new_figure
+from deniable.simulations.frame.rows import FORMULA
 from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.median.local_search import crowd, search
 from deniable.simulations.studies.median.people import CENTRE, CLIPPED, SIGMA, Target
@@ -62,7 +63,6 @@ CLIP = Series("local", "clip", "devices, clipped mean", look(5))
 SERIES = (NONE, RANGE, WINSORIZED, BLOCK_MEDIAN, SEARCH, CLIP)
 BLOCKS = (WINSORIZED, BLOCK_MEDIAN)
 EXACT = (NONE, RANGE, CLIP)  # of the formulas
-FORMULA = "first_order"
 WIDTH = 1 / SIGMA  # of the range, in deviations
 QUARTILES = 1.3489795003921634  # deviations between them
 SHARP = 1.04  # ε up to which the search is known to be the best
@@ -137,7 +137,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             "people": n,
             "blocks": k if series in BLOCKS else None,
             "exact": once / n if series in EXACT else None,
-            "first_order": once / n,
+            FORMULA: once / n,
             **forms.measured(((found[series] - CENTRE) / SIGMA) ** 2),
             "limit": limit(e) / n if series.model == "local" else least(n),
         }

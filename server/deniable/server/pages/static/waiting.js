@@ -18,4 +18,4 @@ async function look(failures) {
   setTimeout(look, PAUSE * (failures + 1), failures);
 }
 
-if (waiting) setTimeout(look, PAUSE, 0);
+setTimeout(look, PAUSE, 0);

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from deniable.server.disk import PRIVATE_FILE, sync
 from deniable.server.store.sql.reports import report_totals
 from deniable.server.store.sqlite.database import (
     FILE,
     OLDER,
-    PRIVATE_FILE,
     check_version,
     create_folder,
     engine_of,
@@ -118,12 +118,3 @@ def _new_file(path: Path) -> Path:
     except OSError as error:
         raise WrongUse(f"{path} cannot be written: {error.strerror}") from None
     return path
-
-
-def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER
 from deniable.server.store.protocol import StoreLost
 from deniable.server.store.sql.tables import about, metadata
 from deniable.server.store.sqlite.schema import TABLES, VERSION
@@ -28,7 +29,6 @@ PRAGMAS: tuple[str, ...] = (
 UPGRADE = "DEPLOYING.md says how to upgrade"
 OLDER = frozenset({"1", "2", "3", "4"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 LOST = (  # not a full disk: that only wants room
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CORRUPT,

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+from deniable.server.disk import PRIVATE_FILE, sync
 from deniable.server.store.protocol import StoreLost
 from deniable.server.store.records import Kept, Unsettled, Upload
 from deniable.shared.errors import StoreUnusable
@@ -31,7 +32,6 @@ from deniable.shared.errors import StoreUnusable
 FILE = "deniable.redo"
 HALF = 2**18
 PIECE = 4_096
-PRIVATE = 0o600
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
@@ -117,7 +117,7 @@ class Redo:
     def _opened(self) -> int:
         """Made at its full length, so that a sync has nothing to write but the content."""
         if self._handle is None:
-            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
             try:
                 self._fill(handle)
             except OSError:
@@ -130,11 +130,7 @@ class Redo:
         for start in range(os.fstat(handle).st_size, 2 * HALF, PIECE):
             _put(handle, bytes(min(PIECE, 2 * HALF - start)), start)  # written as one, read as one
         os.fsync(handle)
-        folder = os.open(self._file.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self._file.parent)
 
 
 def _ours(error: OSError) -> StoreUnusable:

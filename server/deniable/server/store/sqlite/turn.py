@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from deniable.server.disk import PRIVATE_FILE
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.turn"
-PRIVATE = 0o600
 PATIENCE_SECONDS = 0.25  # more than whoever waits sleeps between two looks
 PAUSE_SECONDS = 0.005
 
@@ -61,6 +61,6 @@ class Turn:
 
     def _open(self) -> int:
         try:
-            return os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            return os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         except OSError as error:
             raise StoreUnusable(f"the store cannot be written: {error.strerror}") from error

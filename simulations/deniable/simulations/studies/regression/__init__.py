@@ -22,6 +22,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.frame import option
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series
+from deniable.simulations.frame.rows import FORMULA
 from deniable.simulations.frame.study import Cell, Options, Row, Study
 from deniable.simulations.studies.regression import line, logistic
 from deniable.simulations.studies.regression.asking import Array
@@ -79,7 +80,7 @@ def _rows(
             "epsilon": str(cell["epsilon"]),
             "people": cell["people"],
             "exact": each.exact,
-            "first_order": each.first_order,
+            FORMULA: each.first_order,
             "noise": each.noise,
             **forms.measured((drawn[series] - slope) ** 2),
             "limit": each.limit,

@@ -9,13 +9,12 @@ from deniable.simulations.frame import comparison, drawing
 from deniable.simulations.frame import rows as forms
 from deniable.simulations.frame.comparison import Series
 from deniable.simulations.frame.figures import new_figure
+from deniable.simulations.frame.rows import FORMULA
 from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.regression import line, logistic
 
 if TYPE_CHECKING:
     import matplotlib.figure
-
-FORMULA = "first_order"
 
 
 def report(options: Options, rows: Sequence[Row]) -> Report:

@@ -1,0 +1,23 @@
+"""A server as the documents' examples reach it: its reports of app-health are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import requests
+
+from deniable.simulations.demo.running import Running
+from tests.eventually import PATIENCE
+
+
+@dataclass(frozen=True)
+class Place:
+    server: Running
+
+    @property
+    def reports(self) -> int:
+        """Counted when they are on disk."""
+        where = f"{self.server.url}/v1/surveys/app-health/results"
+        header = {"Authorization": f"Bearer {self.server.token}"}
+        rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
+        return sum(each["reports"] for each in rounds)
