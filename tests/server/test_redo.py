@@ -103,6 +103,22 @@ def test_a_commit_that_fails_loses_nothing(
     assert store.unsettled() == []
 
 
+def test_what_is_lost_again_and_again_is_kept_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that stays full: each group would take as long as all that had failed before it."""
+    asked = published(store, survey())
+    monkeypatch.setattr(store._line, "_commit", _full)
+    for failures in range(1, 5):
+        write(store, some(asked, failures, 3))
+        with pytest.raises(StoreUnusable, match="full"):
+            store.report_totals()
+        assert len({each.kept.id for each in store.unsettled()}) == 3 * failures
+        assert len(store.unsettled()) == 3 * failures
+        recover(store, Catalogue(store), serves=True)
+        assert store.unsettled() == [], "it is pending"
+
+
 def _no_room(_: Redo, uploads: list[Upload]) -> bool:
     raise StoreUnusable(f"no room for {len(uploads)}")
 

@@ -20,7 +20,7 @@ import errno
 import os
 import struct
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -37,6 +37,7 @@ _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
 _ENVELOPE = struct.Struct("<16sHI")
 Round = tuple[str, int]  # a survey's id, and the number of a round
+Key = tuple[str, int, bytes]  # and an envelope's id
 
 
 class Redo:
@@ -48,11 +49,16 @@ class Redo:
         self._half = 0  # that is whole
         self._used = [HALF, HALF]  # bytes of either that may not be zero
         self._pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
-        self.lost = [*_kept_in(file)]  # what was pending in a transaction that did not end well
+        self._lost = _by_key(_kept_in(file))
 
     @property
     def pending(self) -> bool:
         return bool(self._pending)
+
+    @property
+    def lost(self) -> Sequence[Unsettled]:
+        """What was pending in a transaction that did not end well, and is not pending again."""
+        return [*self._lost.values()]
 
     def keep(self, uploads: Sequence[Upload]) -> bool:
         """Bring them to the disk, with all that is pending; False: there is no room here."""
@@ -71,6 +77,8 @@ class Redo:
         except OSError as error:
             raise _ours(error) from error
         self._pending = grown
+        for each in uploads:
+            self._lost.pop((each.survey.id, each.round, each.id), None)
         return True
 
     def begin(self) -> None:
@@ -82,7 +90,7 @@ class Redo:
 
     def settle(self) -> None:
         """All that is pending is in the tables, and on disk there."""
-        self._pending, self.lost = {}, []
+        self._pending, self._lost = {}, {}
         try:
             self._forget(0)
             self._forget(1)
@@ -92,8 +100,8 @@ class Redo:
 
     def lose(self) -> None:
         """It is not: its transaction has been undone."""
-        lost = _unpacked(_packed(self._pending))
-        self._pending, self.lost = {}, [*self.lost, *lost]
+        self._lost |= _by_key(_unpacked(_packed(self._pending)))
+        self._pending = {}
 
     def close(self) -> None:
         if self._handle is not None:
@@ -167,6 +175,10 @@ def _kept_in(file: Path) -> Iterator[Unsettled]:
             part = half[_HEAD.size : _HEAD.size + length]
             if length and _digest(part) == digest:
                 yield from _unpacked(part)
+
+
+def _by_key(envelopes: Iterable[Unsettled]) -> dict[Key, Unsettled]:
+    return {(each.survey, each.round, each.kept.id): each for each in envelopes}
 
 
 def _unpacked(content: bytes) -> Iterator[Unsettled]:
