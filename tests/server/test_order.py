@@ -13,7 +13,6 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -308,24 +307,40 @@ def test_a_bucket_gives_back_what_it_was_given() -> None:
 def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where statements hold few, and numbers collide."""
-    monkeypatch.setattr(envelopes, "AT_ONCE", 3)
+    """Of all sizes in any order, some again in another size; also where numbers collide."""
     number = envelopes._number
-    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 40)
-    asked = published(store, survey())
-    chance = random.Random(9)
-    small, large = (
-        [Upload(asked, DECEMBER, chance.randbytes(16), size, bytes(size)) for _ in range(12)]
-        for size in (400, 1_000)
-    )
-    for sent, other in ((large[:6], 1), (small[:6], 1_000), (small[6:], 1_000), (large[6:], 1)):
-        again = [replace(each, count=other, payload=bytes(other)) for each in sent]
+    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 400)
+    asked, chance = published(store, survey()), random.Random(9)
+    ids = [chance.randbytes(16) for _ in range(30)] + [bytes([7] * 15 + [end]) for end in range(6)]
+    sizes = (1, 460, 936, 937, 1_000, 2_000)
+    kept: dict[bytes, Kept] = {}
+    for _ in range(120):
+        group = {each: chance.choice(sizes) for each in chance.sample(ids, chance.randint(1, 4))}
+        uploads = [
+            Upload(asked, DECEMBER, each, of, bytes([of % 256]) * of) for each, of in group.items()
+        ]
         with store.transaction() as transaction:
-            assert transaction.insert(sent) == {each.key for each in sent}
-            assert transaction.insert(sent[:2]) == set()
-            assert transaction.insert(again) == set()
-    stored = sorted(store.envelopes(asked.sequence, DECEMBER))
-    assert stored == sorted(Kept(each.id, each.count, each.payload) for each in (*small, *large))
+            new = transaction.insert(uploads)
+        assert new == {each.key for each in uploads if each.id not in kept}
+        kept |= {e.id: Kept(e.id, e.count, e.payload) for e in uploads if e.id not in kept}
+    assert sorted(store.envelopes(asked.sequence, DECEMBER)) == sorted(kept.values())
+    assert {len(each.payload) for each in kept.values()} == {*sizes}
+
+
+@pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
+def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size: int) -> None:
+    """As of an unary report of 8,000 options. Also where its last bytes lie tells nothing."""
+    installs = crowd(size)
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    for install in installs:
+        for asked, identifier in zip(surveys, install, strict=True):
+            payload = bytes(size - 16) + identifier[::-1]
+            with store.transaction() as transaction:
+                transaction.insert([Upload(asked, DECEMBER, identifier, 1, payload)])
+            store.forget_order()
+    ends = [(one[::-1], other[::-1]) for one, other in installs]
+    assert most_links(store.data, installs) < TOO_MANY
+    assert most_links(store.data, ends) < TOO_MANY
 
 
 @pytest.mark.parametrize("seed", range(5))

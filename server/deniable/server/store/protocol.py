@@ -141,7 +141,7 @@ class Store(Protocol):
         ...
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Those of a round that takes no more, in the order of their ids, some at a time. Damaged
+        """Those of a round that takes no more, in an order that tells nothing, some at a time. Damaged
         says that not all of them can be read."""
         ...
 

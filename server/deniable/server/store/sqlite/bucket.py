@@ -7,11 +7,14 @@ it is overwritten where it lies. It begins with their number (u16), then of each
     id (16) · reports - 1 (u16) · length (u32)
 
 and then their payloads. A bucket that grows beyond its size is halved: by the next bit of its ids,
-so that which buckets there are depends on what came, too, and not on how. None is empty. An
-envelope that is larger by itself is kept alone, and the buckets are as if it were not there.
+so that which buckets there are depends on what came, too, and not on how. None is empty.
+
+An envelope that is larger by itself is kept alone, in parts of one size, and the buckets are as if
+it were not there. SQLite would lay what has no room in a page at the end of its file, as it comes.
 
 Where a bucket lies is said by the middle of the ids that belong in it: the bits that they begin
-with, and a one. Such places sort as the ids do.
+with, and a one. Such places sort as the ids do. An envelope that is kept alone lies at the place
+where only its id belongs, and all but the first of its parts at that and their number (u16).
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from deniable.server.store.records import Kept
 
 SIZE = 960  # with what stands around it, a page
+PART = 936  # of an envelope that is kept alone: the same, as its place is longer
 ID_BYTES = 16
 PLACE_BYTES = ID_BYTES + 1  # at most: one bit more than of an id is used
+PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
@@ -106,9 +111,23 @@ def last_id(place: int) -> bytes:
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
-def own_place(identifier: bytes) -> int:
-    """Where no other id belongs."""
-    return _number(identifier) | 1 << (BITS - 8 * ID_BYTES - 1)
+def own_place(identifier: bytes) -> bytes:
+    """Where no other id belongs, as it is stored."""
+    return identifier + b"\x80"
+
+
+def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
+    """Of one that is kept alone, each with its place as it is stored."""
+    content, place = pack([envelope]), own_place(envelope.id)
+    for number, start in enumerate(range(0, len(content), PART)):
+        part = content[start : start + PART].ljust(PART, b"\0")
+        yield place + (number.to_bytes(PART_BYTES, "big") if number else b""), part
+
+
+def parts_of(first: bytes) -> int:
+    """How many there are, by the first of them."""
+    _, _, length = _HEAD.unpack_from(first, _ROWS.size)
+    return -(-(_ROWS.size + _HEAD.size + int(length)) // PART)
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:

@@ -101,7 +101,7 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
     try:
         with engine.connect().execution_options(writes=writes) as connection, connection.begin():
             yield connection
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         raise ours(error, aim) from error
 
 

@@ -9,42 +9,41 @@ from itertools import count, groupby
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection
-
 from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.records import Kept, Upload, UploadKey
 from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sqlite import bucket
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
-AT_ONCE = 512  # rows in a statement
+Row = tuple[int | bytes, ...]
+LAST = b"\xff" * (bucket.PART_BYTES + 1)  # is beyond the places of an envelope's parts
+DAMAGED = "envelopes in the store are damaged"
 _key, _id = attrgetter("key"), attrgetter("id")
 
-# An id where it is kept alone, before its neighbours: the bucket that it belongs in is one of them,
-# if there is any. As text, since it is asked for each report: composing it would take longer than
-# the answer.
+# The neighbours of an id: the bucket that it belongs in is one of them, if there is any. As text,
+# since it is asked for each report: composing it would take longer than the answer.
 FIND = """
-SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 1 AND place = :own
-UNION ALL
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
                AND place <= :id ORDER BY place DESC LIMIT 1)
 UNION ALL
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
                AND place > :id ORDER BY place LIMIT 1)
 """
-VALUES = "(?, ?, ?, ?, ?, ?)"
 KEEP = """
 INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
-KEEP_ALONE = "INSERT INTO envelopes VALUES {} ON CONFLICT DO NOTHING RETURNING place"
-ANY_BUCKET = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND alone = 0"
-ALONE = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND alone = 1 AND place = ?"
-SOME = "SELECT number, rows FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+ANY = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND kind = ?"
+ALONE = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND kind = 1 AND place = ?"
+REST = """
+SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind > 1 AND place > ? AND place < ?
+ORDER BY place
+"""
+SOME = "SELECT number, rows, kind FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
 NEXT = """
-SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 0 AND place > :after
+SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0 AND place > :after
 UNION ALL
-SELECT * FROM envelopes WHERE survey = :s AND round = :r AND alone = 1 AND place > :after
+SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 1 AND place > :after
 ORDER BY place LIMIT :most
 """
 DROP = "DELETE FROM envelopes WHERE number = ?"
@@ -63,10 +62,11 @@ def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> s
 def keep(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     """What comes in the order of ids; the ids of those that were not there yet."""
     alone = [each for each in coming if len(each.payload) > bucket.MOST_BYTES]
-    if not alone:
-        return _keep_in_buckets(driver, of, coming)
     others = [each for each in coming if len(each.payload) <= bucket.MOST_BYTES]
-    return _keep_in_buckets(driver, of, others) | _keep_alone(driver, of, alone)
+    if driver.execute(ANY, (*of, 1)).fetchone():
+        others = [each for each in others if not _is_alone(driver, of, each.id)]
+    new = _keep_in_buckets(driver, of, others)
+    return new | _keep_alone(driver, of, alone) if alone else new
 
 
 def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
@@ -88,60 +88,60 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kep
 
 
 def delete_envelopes(driver: sqlite3.Connection, rounds: Sequence[Round], most: int) -> int:
-    """Those of these rounds, at most so many buckets. How many envelopes went."""
-    rows: list[tuple[int, bytes]] = []
+    """Those of these rounds, at most so many rows. How many envelopes went."""
+    rows: list[tuple[int, bytes, int]] = []
     for of in rounds:
         rows += driver.execute(SOME, (*of, most - len(rows)))
     if rows:
-        driver.executemany(DROP, [(number,) for number, _ in rows])
-    return sum(bucket.rows(packed) for _, packed in rows)
+        driver.executemany(DROP, [(number,) for number, _, _ in rows])
+    return sum(bucket.rows(packed) for _, packed, kind in rows if kind <= 1)
 
 
 def next_buckets(
-    connection: Connection, of: Round, after: bytes, most: int
+    driver: sqlite3.Connection, of: Round, after: bytes, most: int
 ) -> tuple[bytes, list[Kept]]:
     """What is in the buckets that follow a place, and the last one's place."""
     asked = {"s": of[0], "r": of[1], "after": after, "most": most}
-    rows = connection.exec_driver_sql(NEXT, asked).all()
-    kept = [each for row in rows for each in unpacked(row)]
+    rows = driver.execute(NEXT, asked).fetchall()
+    kept = [each for row in rows for each in unpacked(driver, row)]
     return (rows[-1][3] if rows else after), kept
 
 
-def unpacked(row: Sequence[Any]) -> list[Kept]:  # Any: its columns have many types
+def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
+    """What is in a bucket; or the envelope that is alone, with the parts that follow its first."""
+    _, survey, number, place, rows, _, kind = row  # Any: its columns have many types
+    content = [_whole(row)]
+    if kind == 1 and (parts := bucket.parts_of(rows)) > 1:
+        rest = driver.execute(REST, (survey, number, place, place + LAST)).fetchall()
+        content += map(_whole, rest)
+        if len(content) != parts:
+            raise Damaged(DAMAGED)
+    return bucket.unpack(b"".join(content))
+
+
+def _whole(row: Sequence[Any]) -> bytes:
     *values, rows, digest, _ = row
     if digest_of(*values, rows) != digest:
-        raise Damaged("envelopes in the store are damaged")
-    return bucket.unpack(rows)
+        raise Damaged(DAMAGED)
+    return bytes(rows)
 
 
 def _keep_alone(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     """The same of what fits into no bucket; an id that is in one all the same is there already."""
-    if driver.execute(ANY_BUCKET, of).fetchone():
+    coming = [each for each in coming if not _is_alone(driver, of, each.id)]
+    if driver.execute(ANY, (*of, 0)).fetchone():
         coming = [each for each in coming if not _is_in_bucket(driver, of, each.id)]
-    parts = [coming[start : start + AT_ONCE] for start in range(0, len(coming), AT_ONCE)]
-    return {identifier for part in parts for identifier in _insert_alone(driver, of, part)}
-
-
-def _insert_alone(
-    driver: sqlite3.Connection, of: Round, coming: Sequence[Kept], tries: int = 0
-) -> set[bytes]:
-    """By one statement; what it leaves out is there already, or another has its number."""
-    rows = sorted(_alone(of, each, tries) for each in coming)
-    statement = KEEP_ALONE.format(", ".join([VALUES] * len(rows)))
-    kept = driver.execute(statement, [value for row in rows for value in row]).fetchall()
-    new = {place[: bucket.ID_BYTES] for (place,) in kept}
-    left = [each for each in coming if each.id not in new and not _is_alone(driver, of, each.id)]
-    return new | _insert_alone(driver, of, left, tries + 1) if left else new
-
-
-def _alone(of: Round, envelope: Kept, tries: int) -> tuple[int | bytes, ...]:
-    place = bucket.own_place(envelope.id)
-    return _row(_number(of, place, tries), of, place, bucket.pack([envelope]))
+    rows: dict[int, Row] = {}
+    for each in coming:
+        for place, part in bucket.parts(each):
+            number = _free_number(driver, of, place, rows)
+            rows[number] = _row(number, of, place, part)
+    driver.executemany(KEEP, [rows[number] for number in sorted(rows)])
+    return {each.id for each in coming}
 
 
 def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
-    own = bucket.place_bytes(bucket.own_place(identifier))
-    return driver.execute(ALONE, (*of, own)).fetchone() is not None
+    return driver.execute(ALONE, (*of, bucket.own_place(identifier))).fetchone() is not None
 
 
 def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
@@ -152,10 +152,8 @@ def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> b
 def _bucket(
     driver: sqlite3.Connection, of: Round, identifier: bytes
 ) -> tuple[int, int | None, bytes]:
-    """Where the id belongs, and the number and content of the bucket there, if there is one; or of
-    the row where it is kept alone."""
-    own = bucket.place_bytes(bucket.own_place(identifier))
-    asked = {"s": of[0], "r": of[1], "id": identifier, "own": own}
+    """Where the id belongs, and the number and content of the bucket there, if there is one."""
+    asked = {"s": of[0], "r": of[1], "id": identifier}
     found = {bucket.place_of(row[3]): row for row in driver.execute(FIND, asked)}
     for place, row in found.items():
         if bucket.belongs(identifier, place):
@@ -196,22 +194,25 @@ def _write(
 ) -> None:
     for place, rows in changed.items():
         if rows and place not in numbers:
-            numbers[place] = _free_number(driver, of, place, numbers.values())
+            stored = bucket.place_bytes(place)
+            numbers[place] = _free_number(driver, of, stored, numbers.values())
     halved = [(numbers[place],) for place, rows in changed.items() if not rows and place in numbers]
     if halved:
         driver.executemany(DROP, halved)
     if changed:
-        rows_there = ((numbers[place], place, rows) for place, rows in changed.items() if rows)
-        driver.executemany(KEEP, [_row(n, of, p, rows) for n, p, rows in sorted(rows_there)])
+        there = sorted((numbers[place], place, rows) for place, rows in changed.items() if rows)
+        driver.executemany(KEEP, [_row(n, of, bucket.place_bytes(p), rows) for n, p, rows in there])
 
 
-def _row(number: int, of: Round, place: int, rows: bytes) -> tuple[int | bytes, ...]:
-    values = (number, *of, bucket.place_bytes(place), rows)
+def _row(number: int, of: Round, place: bytes, rows: bytes) -> Row:
+    values = (number, *of, place, rows)
     return *values, digest_of(*values)
 
 
-def _free_number(driver: sqlite3.Connection, of: Round, place: int, others: Collection[int]) -> int:
-    """Of a new bucket. Whoever chooses ids can find two places of one hash in an hour of computing:
+def _free_number(
+    driver: sqlite3.Connection, of: Round, place: bytes, others: Collection[int]
+) -> int:
+    """Of a new row. Whoever chooses ids can find two places of one hash in an hour of computing:
     the later one takes the next hash, or it would overwrite the other's envelopes."""
     numbers = (_number(of, place, tries) for tries in count())
     return next(
@@ -221,7 +222,7 @@ def _free_number(driver: sqlite3.Connection, of: Round, place: int, others: Coll
     )
 
 
-def _number(of: Round, place: int, tries: int) -> int:
-    """As good as random, so that rows do not lie in the order in which buckets were made."""
+def _number(of: Round, place: bytes, tries: int) -> int:
+    """As good as random, so that rows do not lie in the order in which they were made."""
     again = (tries,) if tries else ()
     return int.from_bytes(digest_of(*of, place, *again), "big") >> 1

@@ -14,10 +14,12 @@ from deniable.server.store.records import Cells, Kept, RoundTally
 from deniable.server.store.sql.reports import read_tally, tally_blob, tally_row
 from deniable.server.store.sql.tables import tallies
 from deniable.server.store.sql.upsert import put
-from deniable.server.store.sqlite.database import open_database, transaction
+from deniable.server.store.sqlite.database import driver_of, open_database, transaction
 from deniable.server.store.sqlite.envelopes import unpacked
 from deniable.server.store.sqlite.reports import HERE
 from deniable.server.store.sqlite.schema import envelopes
+
+JOURNAL = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class Inspection:
 
     def journal(self, survey: int, number: int) -> Iterator[Kept]:
         """A round's envelopes; Damaged says that not all of them can be read."""
-        query = select(envelopes).where(envelopes.c.survey == survey, envelopes.c.round == number)
-        for row in self._connection.execute(query):
-            yield from unpacked(row)
+        driver = driver_of(self._connection)
+        for row in driver.execute(JOURNAL, (survey, number)):
+            yield from unpacked(driver, row)
 
     def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
         """Instead of the tally that an unsealed round has."""

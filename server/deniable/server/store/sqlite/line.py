@@ -24,6 +24,8 @@ from deniable.server.store.sqlite.turn import Turn
 # The index beside the log goes on naming the pages that changed last, until something is written:
 # here the first page, as it was. That need not reach the disk.
 COVER = ("BEGIN IMMEDIATE", "PRAGMA user_version = 1", "PRAGMA user_version = 0", "COMMIT")
+# NORMAL: it syncs what it brings into the file, and that the log begins anew; not what it commits.
+WAITS_FOR_NOBODY = ("busy_timeout = 0", "synchronous = NORMAL")
 ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")  # until a commit writes it
 
 
@@ -84,7 +86,8 @@ class Line:
             try:
                 if self._emptier is None:
                     self._emptier = connect(self._file)
-                    self._emptier.execute("PRAGMA busy_timeout = 0")
+                    for pragma in WAITS_FOR_NOBODY:
+                        self._emptier.execute(f"PRAGMA {pragma}")
                 checkpoint = self._emptier.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 (busy, _, _) = checkpoint.fetchone()
                 if not busy:
@@ -104,18 +107,17 @@ class Line:
             self._turn.close()
 
     def _cover(self, driver: sqlite3.Connection) -> None:
-        """Whoever else is writing does the same."""
-        driver.execute("PRAGMA synchronous = OFF")
+        """Or try it again the next time, where somebody else is writing."""
+        self._covered = -1
         try:
             for statement in COVER:
                 driver.execute(statement)
+            self._covered = self._log_size()
         except sqlite3.OperationalError as error:
-            driver.rollback()
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                 raise
         finally:
-            driver.execute("PRAGMA synchronous = FULL")
-        self._covered = self._log_size()
+            driver.rollback()
 
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0

@@ -37,7 +37,7 @@ from deniable.shared.errors import StoreUnusable
 AT_ONCE = 16_384
 BEFORE_REGISTER = frozenset({"1", "2"})
 LARGER = """
-SELECT * FROM envelopes WHERE number > ? AND alone = 0 AND length(rows) > ?
+SELECT * FROM envelopes WHERE number > ? AND kind = 0 AND length(rows) > ?
 ORDER BY number LIMIT 1
 """
 OLD = "SELECT survey, round, id, count, payload FROM old_envelopes ORDER BY survey, round, id"
@@ -86,15 +86,15 @@ def _put_in_buckets(connection: Connection) -> None:
 def _part_from_buckets(connection: Connection) -> None:
     """What is larger than a bucket; all others stay where they are."""
     (index,) = envelopes.indexes
-    alone = CreateColumn(envelopes.c.alone).compile(dialect=connection.dialect)
+    kind = CreateColumn(envelopes.c.kind).compile(dialect=connection.dialect)
     connection.exec_driver_sql(f"DROP INDEX {index.name}")
-    connection.exec_driver_sql(f"ALTER TABLE envelopes ADD COLUMN {alone}")
+    connection.exec_driver_sql(f"ALTER TABLE envelopes ADD COLUMN {kind}")
     index.create(connection)
     driver, number = driver_of(connection), -1
     while row := driver.execute(LARGER, (number, bucket.SIZE)).fetchone():
         number, survey, of_round = row[:3]
         with suppress(Damaged):  # then it stays what it is, and `doctor` names it
-            kept = unpacked(row)
+            kept = unpacked(driver, row)
             driver.execute(DROP, (number,))
             keep(driver, (survey, of_round), kept)
 

@@ -74,7 +74,8 @@ class SqliteStore(SqlStore):
         after = b""
         while True:
             with self._reading_reports("read envelopes") as connection:
-                after, kept = next_buckets(connection, (sequence, number), after, BUCKETS)
+                driver = driver_of(connection)
+                after, kept = next_buckets(driver, (sequence, number), after, BUCKETS)
             if not kept:
                 return
             yield from kept
