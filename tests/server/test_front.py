@@ -15,11 +15,12 @@ import pytest
 from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
+from tests.command import run
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
 from tests.server.test_overload import altered, connections
-from tests.server.world import JSON, Server, run, serving
+from tests.server.world import JSON, Server, serving
 
 Answer = tuple[int, dict[str, str], Any]  # Any: JSON
 BEHIND = "Content-Encoding: identity\r\n"  # says nothing, and only the application reads it
