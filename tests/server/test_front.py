@@ -107,9 +107,10 @@ def test_both_ways_are_one(
         assert quick[1]["access-control-allow-origin"] == "*", name
 
 
+BODIES = "import deniable.server.process.bodies as bodies"
 REFUSED = {  # the limits that lead to it, and how a body begins that does not end
     503: ("import deniable.server.process.front as front\nfront.MOST_IN_THREADS = 0", ""),
-    408: ("import deniable.server.process.bodies as bodies\nbodies.SECONDS = 0.1", "x"),
+    408: (f"{BODIES}\nbodies.SECONDS = bodies.SWEEP_SECONDS = 0.1", "x"),
 }
 CLOSED = ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"]
 BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"
