@@ -1,10 +1,12 @@
-"""Hypothesis has no deadline, as a machine may be busy. And says how many long tests were left out:
-with xdist its workers know, and this process asks them.
+"""Hypothesis has no deadline, as a machine may be busy. Temporary folders are in memory. And it is
+said how many long tests were left out: with xdist its workers know, and this process asks them.
 
 A call of `pytest_deselected` is of one reason. What -m leaves out of the usual `not long` is long
 without exception; what -k leaves out is the user's own choice, and not counted.
 """
 
+import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any  # xdist ships no types
 
@@ -17,6 +19,23 @@ settings.load_profile("unhurried")
 collect_ignore = ["bench/peers_theirs.py"]  # for where other libraries are
 LEFT = pytest.StashKey[int]()
 NAME = "long tests left"
+MEMORY, ROOM = "/dev/shm", 2 * 2**30  # Linux's; a container's may be small, or run no program
+
+
+def pytest_configure() -> None:
+    """Stores wait for the disk at each commit, and no test pulls the plug: a killed process leaves
+    the same files in memory as on a disk. Somebody's own TMPDIR stays."""
+    if "TMPDIR" not in os.environ and is_roomy(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
+
+def is_roomy(folder: str) -> bool:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    room = found.f_bavail * found.f_frsize
+    return room > ROOM and not found.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,18 +13,10 @@ from deniable.client.net import fetching
 from deniable.client.net.uploader import Uploader
 from deniable.client.state import connection
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, LATER, MEMORY, Clock, Script, Ticks, serving
+from tests.client.scripted import KEY, LATER, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
 
 collect_ignore = ["web_app.py"]  # it starts a client where it is imported
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """In memory where there is such a folder: each charge waits for the disk several times, and no
-    test here pulls the plug. A killed process leaves the same files in memory as on a disk."""
-    with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(autouse=True)

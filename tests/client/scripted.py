@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -24,8 +23,6 @@ from deniable.shared.survey.signing import public_hex, sign
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
 TODAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
-
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # for many small files
 
 SURVEY = """
 [survey]

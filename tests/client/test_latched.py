@@ -34,7 +34,6 @@ from tests.client.scripted import (
     ANSWERS,
     KEY,
     LATER,
-    MEMORY,
     TODAY,
     Clock,
     Script,
@@ -101,7 +100,7 @@ def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) ->
     found: Distribution = defaultdict(Fraction)
     for noise in product(kinds, repeat=ROUNDS):
         numbers = iter([n for number, _ in noise for n in (IN_ITS_PLACE, number)])
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             payloads = transcript(Path(folder), published, history, numbers)
         left = len(list(numbers)) // 2
         drawn = math.prod(probability for _, probability in noise[: ROUNDS - left])
@@ -286,7 +285,7 @@ def test_any_order_of_events_draws_and_charges_once_in_a_span(
 ) -> None:
     """Answers that change, kills, restarts, erasure, withdrawal and jumps of the clock: at most one
     noise for each span, one charge, the same report in all of its rounds, and no round twice."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
             device.play(event)

@@ -24,7 +24,7 @@ from deniable.client.state.people import Identity
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, MEMORY, TODAY, Clock, Script, bit, document, entry
+from tests.client.scripted import KEY, TODAY, Clock, Script, bit, document, entry
 from tests.eventually import PATIENCE
 
 SURVEYS = {
@@ -142,7 +142,7 @@ class Device:
 def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> None:
     """Never more than the caps, and never less than what they allow: restarts, crashes, erasure,
     withdrawal and jumps of the clock change nothing."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
             device.play(event)

@@ -24,7 +24,6 @@ from tests.client.scripted import (
     ANSWERS,
     KEY,
     LATER,
-    MEMORY,
     TODAY,
     Answer,
     Listing,
@@ -177,7 +176,7 @@ def test_a_whole_session_logs_no_answer_no_report_and_no_id(
 def logged(values: dict[str, object]) -> list[tuple[str, str]]:
     """What an answer and its first delivery leave in the log; the clock then stands, so that it
     is not tried again."""
-    with TemporaryDirectory(dir=MEMORY) as folder, captured() as log:
+    with TemporaryDirectory() as folder, captured() as log:
         client = Client(
             "https://stats.example.org",
             policy=Policy(keys=[public_hex(KEY)], questions=KINDS),

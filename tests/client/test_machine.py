@@ -33,7 +33,7 @@ from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 from deniable.shared.survey.document import Report, Survey
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, MEMORY, OTHER_KEY, Clock, Ticks, bit, document, entry
+from tests.client.scripted import KEY, OTHER_KEY, Clock, Ticks, bit, document, entry
 from tests.eventually import PATIENCE
 
 TENTH = 10**8  # of ε, in billionths
@@ -92,7 +92,7 @@ class Install:
 
     def __init__(self, said: object) -> None:
         self.said = said
-        self.folder = TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True)
+        self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.clock, self.ticks = Clock(), Ticks()
         self.servers = [Server(), Server()]
         self.bits: list[int] = []  # asked of the kernel, answer by answer

@@ -24,7 +24,7 @@ from deniable.client.state.connection import DATABASE
 from deniable.client.state.people import OWN, Identity
 from deniable.shared.survey.signing import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, KEY, LATER, MEMORY, Clock, Script, bit, document
+from tests.client.scripted import ACCEPTED, KEY, LATER, Clock, Script, bit, document
 from tests.client.test_ledger import POLICY, SURVEYS, ListOnly
 from tests.client.test_sent import command
 from tests.eventually import PATIENCE
@@ -100,7 +100,7 @@ class Crowd:
 def test_people_together_are_like_people_apart(events: list[Any]) -> None:
     """Whatever they answer, agree to, withdraw and erase, in any order: same words, same ledgers,
     same histories as if each were alone."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         clock, root = Clock(), Path(folder)
         one = Crowd(dict.fromkeys(PEOPLE, root / "one"), clock, together=True)
         each = Crowd({name: root / f"alone-{name}" for name in PEOPLE}, clock, together=False)

@@ -26,7 +26,6 @@ from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
     KEY,
-    MEMORY,
     QUESTIONS,
     TODAY,
     Listing,
@@ -71,7 +70,7 @@ def transcript(
         bits.append(wanted)
         return kernel_draw(wanted) if first is None or len(bits) > 1 else first
 
-    with TemporaryDirectory(dir=MEMORY) as folder:
+    with TemporaryDirectory() as folder:
         carrier = Listing(published)
         policy = Policy(keys=[public_hex(KEY)], questions=KINDS)
         client = Client(

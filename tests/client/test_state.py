@@ -15,6 +15,7 @@ import pytest
 
 import deniable.client
 from deniable.client import Client, Policy
+from deniable.client import client as client_module
 from deniable.client.sent import read_summary
 from deniable.client.state import schema
 from deniable.client.state.connection import DATABASE, MARKER, State
@@ -448,9 +449,15 @@ def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_
 
 
 def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
-    client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
+    client_of: MakeClient,
+    used: Path,
+    tmp_path: Path,
+    clock: Clock,
+    script: Script,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No file may grow beyond a size, for sizes from nothing to enough."""
+    monkeypatch.setattr(client_module, "CLOSE_SECONDS", 0.0)  # there is nobody to send to
     whole = tmp_path / "whole"
     shutil.copytree(used, whole)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

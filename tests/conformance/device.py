@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from deniable.shared.survey.signing import public_hex
-from tests.client.scripted import KEY, MEMORY, TODAY, Script, serving
+from tests.client.scripted import KEY, TODAY, Script, serving
 
 Message = dict[str, Any]  # JSON
 QUESTIONS = {"crashed": "bit", "minutes": "number", "browser": "choice", "word": "text"}
@@ -128,7 +128,7 @@ class Stage:
 def stage(command: Sequence[str]) -> Iterator[Stage]:
     with (
         serving() as script,
-        TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder,
+        TemporaryDirectory(ignore_cleanup_errors=True) as folder,
     ):
         made = Stage(command, script, Path(folder) / "state")
         try:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from deniable.simulations.demo.picture import draw, drawn_from
+from tests.command import run
 from tests.eventually import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +62,7 @@ def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
 
 @pytest.mark.parametrize("people", ["0", "-5", "100000000"])
 def test_a_crowd_that_cannot_be_is_refused(people: str) -> None:
-    done = demo("--people", people, "--exit")
+    done = run("demo", "--people", people, "--exit")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--people is 1 to 10,000,000" in done.stderr
 

@@ -14,7 +14,6 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.running import deniable, running_server
-from tests.client.scripted import MEMORY
 from tests.node import NODE
 from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
@@ -37,7 +36,7 @@ CROWD = Path(__file__).with_name("crowd.mjs")
 def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
     """The people, the survey, and the estimate of each label."""
     people = make_crowd(PEOPLE, seed=7)
-    with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as name:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "survey.toml").write_text(TOML)
         data = folder / "data"

@@ -12,7 +12,7 @@ import requests
 from deniable.client import Client, Policy
 from deniable.shared.survey.signing import create_key, load_key, public_hex, sign
 from deniable.simulations.demo.running import running_server
-from tests.server.test_verbs import run
+from tests.command import run
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.server.world import DENIABLE, Server, begun
+from tests.command import DENIABLE
+from tests.server.world import Server, begun
 
 
 def start_relay(

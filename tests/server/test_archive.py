@@ -28,6 +28,7 @@ from deniable.server.cli.archive import recounted
 from deniable.server.intake.commit import commit
 from deniable.server.store import Cells, Place, PublishedSurvey, Upload, create_store, open_store
 from deniable.shared.errors import Refused, Unfinished, WrongUse
+from tests.command import run
 from tests.plausible import assert_plausible
 from tests.server.dying import die_always, die_once
 from tests.server.surveys import (
@@ -39,7 +40,7 @@ from tests.server.surveys import (
     survey,
 )
 from tests.server.test_deleting import option
-from tests.server.test_verbs import asked_json, refused, run
+from tests.server.test_verbs import asked_json, refused
 
 OVER = {"opens": date(2025, 1, 1), "closes": date(2025, 3, 31), "minimum_reports": 1}
 JANUARY = (2025 - 1970) * 12

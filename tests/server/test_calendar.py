@@ -7,9 +7,10 @@ import pytest
 
 from deniable.server.intake.calendar import Calendar
 from deniable.server.store import SqliteStore, open_store
+from tests.command import run
 from tests.eventually import eventually
 from tests.server.surveys import DECEMBER, envelope, survey
-from tests.server.world import NOON, Hands, World, run, serving, world
+from tests.server.world import NOON, Hands, World, serving, world
 
 
 class Leaping(Hands):

@@ -23,6 +23,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.encoding import BitSet, Encoding
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document, render_document
+from tests.command import run
 from tests.server.results_data import NOW
 from tests.server.surveys import (
     BIT,
@@ -36,7 +37,6 @@ from tests.server.surveys import (
     symbols,
     until_spring,
 )
-from tests.server.test_verbs import run
 from tests.server.world import World
 
 pytestmark = pytest.mark.at(NOW)

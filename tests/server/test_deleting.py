@@ -20,10 +20,11 @@ from deniable.server.store import (
     open_store,
 )
 from deniable.server.surveys.catalogue import Catalogue
+from tests.command import run
 from tests.eventually import eventually
 from tests.server.postgres import Cluster
 from tests.server.surveys import envelope, published, survey
-from tests.server.test_verbs import refused, run
+from tests.server.test_verbs import refused
 from tests.server.world import World, world
 
 WORDS = "Beekeeping, by the unusual words of this survey"

@@ -15,11 +15,12 @@ import pytest
 from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
+from tests.command import run
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
 from tests.server.test_overload import altered, connections
-from tests.server.world import JSON, Server, run, serving
+from tests.server.world import JSON, Server, serving
 
 Answer = tuple[int, dict[str, str], Any]  # Any: JSON
 BEHIND = "Content-Encoding: identity\r\n"  # says nothing, and only the application reads it
@@ -106,9 +107,10 @@ def test_both_ways_are_one(
         assert quick[1]["access-control-allow-origin"] == "*", name
 
 
+BODIES = "import deniable.server.process.bodies as bodies"
 REFUSED = {  # the limits that lead to it, and how a body begins that does not end
     503: ("import deniable.server.process.front as front\nfront.MOST_IN_THREADS = 0", ""),
-    408: ("import deniable.server.process.bodies as bodies\nbodies.SECONDS = 0.1", "x"),
+    408: (f"{BODIES}\nbodies.SECONDS = bodies.SWEEP_SECONDS = 0.1", "x"),
 }
 CLOSED = ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"]
 BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"

@@ -18,8 +18,9 @@ from deniable.server.store import FILE, Database, create_store
 from deniable.server.store.sqlite.schema import VERSION
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.document import render_document
+from tests.command import DENIABLE
 from tests.server.surveys import BIT, survey
-from tests.server.world import DENIABLE, World, world
+from tests.server.world import World, world
 
 LISTS = (("survey", "list"), ("token", "list"), ("keys", "list"))
 MOMENTS = [datetime(year, month, 1, tzinfo=UTC) for year in (2026, 2027) for month in range(1, 13)]

@@ -23,8 +23,9 @@ from deniable.server.surveys.listing import MOST_LIST_BYTES, MOST_LISTED, MOST_P
 from deniable.shared.errors import InvalidSurvey, Refused
 from deniable.shared.survey.document import MOST_DOCUMENT_BYTES, Survey, render_document
 from deniable.shared.survey.signing import sign
+from tests.command import run
 from tests.server.surveys import KEY, PUBLIC, choice, published, survey
-from tests.server.world import World, run
+from tests.server.world import World
 
 OVER = datetime(2027, 3, 15, tzinfo=UTC)  # of the usual survey: its last day, and 14 of grace
 

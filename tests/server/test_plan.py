@@ -10,7 +10,7 @@ from deniable.server.planning.choosing import read
 from deniable.server.planning.figures import plan
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.questions import question_document
-from tests.shared.test_command import deniable
+from tests.command import run
 
 KEYS = [
     *("mechanism", "payload_bytes", "n_variance", "standard_error", "half_width_95"),
@@ -22,7 +22,7 @@ NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
 
 
 def planned(arguments: str) -> dict[str, Any]:
-    done = deniable("plan", *arguments.split(), "--json")
+    done = run("plan", *arguments.split(), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert set(KEYS) <= set(found)
@@ -115,17 +115,17 @@ def test_only_what_fits_is_planned() -> None:
     assert short["payload_bytes"] <= 3
     assert short["standard_error"] >= best["standard_error"]
     assert all(other["payload_bytes"] <= 3 for other in short["alternatives"])
-    done = deniable("plan", *wide.split(), "--bytes", "1")
+    done = run("plan", *wide.split(), "--bytes", "1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "takes 128 bytes a report, and 1 are allowed" in done.stderr
-    done = deniable("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
+    done = run("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
     assert done.returncode == 2
 
 
 def test_the_command_plans_a_vector_and_asks_for_its_dimension() -> None:
     found = planned("--kind vector --dimension 10 --epsilon 1 --people 10000")
     assert found["payload_bytes"] == 9
-    done = deniable("plan", *["--kind", "vector", "--people", "100"])
+    done = run("plan", *["--kind", "vector", "--people", "100"])
     assert done.returncode == 2
     assert "--dimension" in done.stderr
 
@@ -159,14 +159,14 @@ def test_it_is_the_question_that_would_be_published() -> None:
 
 def test_people_read_a_table_and_two_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.01"
-    found, done = planned(asked), deniable("plan", *asked.split())
+    found, done = planned(asked), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
     assert len(lines) == len(mechanisms("number")) + 6
     enough, worth = found["people_for_error"], found["direct_equivalent"]
     assert f"{enough:,} people tell it to ± 0.01" in lines[-2]
     assert f"for half of that it takes {4 * enough:,}." in lines[-2]
-    both = deniable("plan", *asked.split(), "--people", "1000").stdout.splitlines()
+    both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
     assert f"for ± 0.01 it takes {enough:,} people" in both[-2]
     assert f"{enough:,} deniable answers carry the information of about {worth:,}" in lines[-1]
 
@@ -186,6 +186,6 @@ def test_people_read_a_table_and_two_sentences() -> None:
     ],
 )
 def test_what_cannot_be_planned_is_said_in_a_line(arguments: str, says: str) -> None:
-    done = deniable("plan", *arguments.split())
+    done = run("plan", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

@@ -16,11 +16,12 @@ from deniable.server.store.postgres.store import PostgresStore
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.command import main
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
+from tests.command import run_alone
 from tests.eventually import eventually
 from tests.server.postgres import Cluster
 from tests.server.surveys import envelope, published, survey
 from tests.server.test_writer import upload
-from tests.server.world import run, world
+from tests.server.world import world
 
 PASSWORD = "s3cr3t"
 GOLDEN = Path(__file__).with_name("golden")
@@ -183,7 +184,7 @@ def test_a_failing_group_is_reported_without_what_it_holds(database: Database) -
 
 
 def test_a_server_that_cannot_reach_its_database_says_so_once(tmp_path: Path) -> None:
-    done = run("serve", "--store", f"postgresql:///name?host={tmp_path}", "--port", 0)
+    done = run_alone("serve", "--store", f"postgresql:///name?host={tmp_path}", "--port", 0)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "could not make its tables" in done.stderr

@@ -29,8 +29,9 @@ from deniable.shared.envelope import Envelope
 from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
+from tests.command import run_alone
 from tests.server.relays import relaying
-from tests.server.world import Server, run
+from tests.server.world import Server
 from tests.shared.test_sealing import PUBLIC
 
 MIB = 2**20
@@ -448,15 +449,15 @@ def test_a_relay_is_started_with_a_server_and_a_token(
 ) -> None:
     monkeypatch.delenv("DENIABLE_TOKEN", raising=False)
     base = ["relay", "--data", tmp_path / "held"]
-    assert run(*base, "--to", "https://stats.example.org").returncode == 2
-    said = run(*base, "--to", "http://stats.example.org", "--token", "x")
+    assert run_alone(*base, "--to", "https://stats.example.org").returncode == 2
+    said = run_alone(*base, "--to", "http://stats.example.org", "--token", "x")
     assert (said.returncode, "--to is an https address" in said.stderr) == (2, True)
-    said = run(*base, "--to", "https://stats.example.org", "--token", "x", "--batch", "0")
+    said = run_alone(*base, "--to", "https://stats.example.org", "--token", "x", "--batch", "0")
     assert (said.returncode, "--batch" in said.stderr) == (2, True)
 
 
 def test_a_folder_is_one_relay_s(relay: Server, tmp_path: Path) -> None:
-    folder = tmp_path
-    with relaying(folder, "http://127.0.0.1:9"):
-        said = run("relay", "--to", "http://127.0.0.1:9", "--token", "x", "--data", folder / "held")
+    base = ["relay", "--to", "http://127.0.0.1:9", "--token", "x"]
+    with relaying(tmp_path, "http://127.0.0.1:9"):
+        said = run_alone(*base, "--data", tmp_path / "held")
         assert (said.returncode, "another server serves" in said.stderr) == (3, True)

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from deniable.server.store import PublishedSurvey
 from deniable.shared.sealing import SEALED_TYPE, seal
 from deniable.shared.survey.sealing_key import mark_of, sealing_hex
+from tests.command import run, run_alone
 from tests.server.surveys import envelope, survey
-from tests.server.world import World, run, serving, world
+from tests.server.world import World, serving, world
 from tests.survey_texts import bit, survey_text
 
 FOLDER = Path(__file__).parent.parent / "vectors"
@@ -142,6 +143,6 @@ def test_over_http_the_key_is_in_a_file_and_in_no_backup(
 
 
 def test_a_key_file_that_cannot_be_read_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    said = run("serve", "--data", tmp_path / "data", "--sealing-key", tmp_path / "none.pem")
+    said = run_alone("serve", "--data", tmp_path / "data", "--sealing-key", tmp_path / "none.pem")
     assert (said.returncode, "keys new --sealing" in said.stderr) == (2, True)
     assert not (tmp_path / "data").exists()

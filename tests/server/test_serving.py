@@ -17,10 +17,11 @@ import pytest
 
 from deniable.server.store import SqliteStore, open_store
 from deniable.shared.envelope import CONTENT_TYPE
+from tests.command import DENIABLE, run, run_alone
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
-from tests.server.world import DENIABLE, Server, run, serving, start
+from tests.server.world import Server, serving, start
 
 
 @pytest.fixture
@@ -102,14 +103,14 @@ def test_listening_to_other_machines_without_tls_is_warned_of(
 
 
 def test_a_busy_port_is_refused_with_one_sentence(server: Server, tmp_path: Path) -> None:
-    done = run("serve", "--data", tmp_path / "other", "--port", server.port)
+    done = run_alone("serve", "--data", tmp_path / "other", "--port", server.port)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("\n") == 1
     assert f"port {server.port}" in done.stderr
 
 
 def test_a_folder_that_another_server_serves_is_refused(server: Server, served: Path) -> None:
-    done = run("serve", "--data", served, "--port", 0)
+    done = run_alone("serve", "--data", served, "--port", 0)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("\n") == 1
     assert "another server serves" in done.stderr
@@ -314,7 +315,7 @@ def test_the_greeting_shows_the_dashboard_s_address_once(data: Path) -> None:
 
 
 def test_a_host_that_is_not_here_is_a_clear_error(data: Path) -> None:
-    done = run("serve", "--data", data, "--host", "192.0.2.1", "--port", 0)
+    done = run_alone("serve", "--data", data, "--host", "192.0.2.1", "--port", 0)
     assert done.returncode == 2
     assert "cannot listen at 192.0.2.1" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -323,7 +324,7 @@ def test_a_host_that_is_not_here_is_a_clear_error(data: Path) -> None:
 def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
     data.mkdir()
     (data / "deniable.sqlite3").write_bytes(b"not a database at all" * 100)
-    done = run("serve", "--data", data, "--port", 0)
+    done = run_alone("serve", "--data", data, "--port", 0)
     assert done.returncode == 2
     assert "is not a database of deniable" in done.stderr
     with pytest.raises(AssertionError, match="not a database"):

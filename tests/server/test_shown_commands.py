@@ -19,9 +19,10 @@ import pytest
 
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.periods import PERIODS
+from tests.command import DENIABLE, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.test_archive import JANUARY, fill
-from tests.server.world import DENIABLE, Server, begun, serving
+from tests.server.world import Server, begun, serving
 from tests.survey_texts import survey_text
 
 SERVER = Path(__file__).parents[2] / "server"
@@ -73,6 +74,13 @@ def shell(line: str, folder: Path) -> str:
     return done.stdout
 
 
+def published(folder: Path, data: Path) -> str:
+    """The id of a survey in this data folder; its draft stays in the other one."""
+    assert run("survey", "new", folder / "survey.toml").returncode == 0
+    made = run("survey", "publish", folder / "survey.toml", "--data", data, "--json")
+    return str(json.loads(made.stdout)["id"])
+
+
 def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as server:
@@ -87,7 +95,7 @@ def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
             timeout=PATIENCE,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
-        assert "1 report" in shell(f"deniable results app-health --data {data}", tmp_path)
+        assert "1 report" in run("results", "app-health", "--data", data).stdout
 
 
 def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
@@ -101,11 +109,10 @@ def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
 def test_the_readme_s_requests(tmp_path: Path) -> None:
     (block,) = blocks("README.md", "HTTP")
-    shell("deniable survey new survey.toml", tmp_path)
-    made = shell("deniable survey publish survey.toml --data data --json", tmp_path)
+    made = published(tmp_path, tmp_path / "data")
     with serving(tmp_path / "data") as server:
         now = PERIODS["month"].round_of(datetime.now(UTC).date())
-        text = block.replace(ADDRESS, server.url).replace("<64 hex>", json.loads(made)["id"])
+        text = block.replace(ADDRESS, server.url).replace("<64 hex>", made)
         text = re.sub(r'"round": \d+', f'"round": {now}', text).replace("<32 hex>", "ab" * 16)
         said = shell(text, tmp_path)
     receipt = next(line for line in block.splitlines() if line.startswith("# {"))
@@ -114,13 +121,12 @@ def test_the_readme_s_requests(tmp_path: Path) -> None:
 
 def test_the_backups_that_are_described(tmp_path: Path) -> None:
     (block,) = blocks("DEPLOYING.md", "Backups")
-    shell("deniable survey new survey.toml", tmp_path)
-    shell("deniable survey publish survey.toml --data lib/deniable", tmp_path)
+    published(tmp_path, tmp_path / "lib/deniable")
     (tmp_path / "backup").mkdir()
     today = datetime.now(UTC).date().isoformat()
     text = block.replace("/var/lib", "lib").replace("/backup", "backup")
     shell(f"set -e\n{text}".replace("$(date +%F)", today).replace("2026-12-01", today), tmp_path)
-    assert "app-health" in shell("deniable survey list --data lib/deniable-new", tmp_path)
+    assert "app-health" in run("survey", "list", "--data", tmp_path / "lib/deniable-new").stdout
 
 
 @pytest.mark.skipif(
@@ -129,18 +135,17 @@ def test_the_backups_that_are_described(tmp_path: Path) -> None:
 def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     """The server learns the public key; surveys are sent over HTTP."""
     first, later = blocks("DEPLOYING.md", "Tokens and keys")
-    shell("deniable keys new key.pem", tmp_path)
-    shell(
-        "deniable survey new draft.toml && sed s/app-health/next/ draft.toml > next.toml", tmp_path
-    )
-    public = shell("deniable keys show key.pem", tmp_path).strip()
+    key, draft = tmp_path / "key.pem", tmp_path / "next.toml"
+    assert run("keys", "new", key).returncode == run("survey", "new", draft).returncode == 0
+    draft.write_text(draft.read_text("utf-8").replace("app-health", "next"), "utf-8")
+    public = run("keys", "show", key).stdout.strip()
     shell(first.replace("PUBLIC", public).replace("/var/lib/deniable", "server"), tmp_path)
     assert not list((tmp_path / "server").glob("*.pem"))
     with serving(tmp_path / "server") as server:
         text = later.replace("https://stats.example.org", server.url).replace("NAME", "next")
         said = shell(f"TOKEN={server.token}\nset -e\n{text}", tmp_path)
     assert '"state":"open"' in said
-    assert "next" in shell("deniable survey list --data server", tmp_path)
+    assert "next" in run("survey", "list", "--data", tmp_path / "server").stdout
 
 
 def test_an_open_question_is_written_as_it_is_shown() -> None:

@@ -1,12 +1,10 @@
 """The operator's commands, as people and programs run them."""
 
-import io
 import json
 import re
 import socket
 import sqlite3
-from contextlib import closing, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,22 +13,8 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from deniable.shared.survey.document import parse_document, survey_id
+from tests.command import run
 from tests.survey_texts import bit, survey_text
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: object) -> Done:
-    """One run of the command, in this process: a start takes longer than what it does."""
-    out, errors = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(errors):
-        code = main([str(each) for each in arguments])
-    return Done(code, out.getvalue(), errors.getvalue())
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey
+from tests.command import DENIABLE
 from tests.eventually import PATIENCE
 from tests.server.contract import fault_of
 from tests.server.surveys import published
@@ -159,13 +159,6 @@ class Server:
         return self.process.returncode, errors
 
 
-DENIABLE = [
-    sys.executable,
-    "-c",
-    "from deniable.shared.cli.command import main; raise SystemExit(main())",
-]
-
-
 def start(
     place: Place, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
 ) -> Server:
@@ -201,9 +194,3 @@ def serving(
         yield server
     finally:
         server.kill_group()
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """One run of the command."""
-    command = [*DENIABLE, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)

@@ -1,8 +1,12 @@
 """Every mechanism of the table, at sizes whose rows can be written out."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cache
+from typing import Any
+
+import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
@@ -32,6 +36,30 @@ def _is_small(mechanism: Shape) -> bool:
     if isinstance(mechanism, GroupedDesign):
         return mechanism.each.symbols <= MOST_SYMBOLS_OF_A_GROUP
     return given_a_seed(mechanism) <= MOST_SYMBOLS and mechanism.answers <= MOST_ANSWERS
+
+
+def for_each(
+    mechanisms: Iterable[Shape],
+) -> Callable[[Callable[[Any], None]], Callable[[str], None]]:
+    """Makes a test of one mechanism a test of all those of a name: thousands of tests cost more
+    than what they do. A failure says whose it is."""
+    by_name = defaultdict[str, list[Shape]](list)
+    for mechanism in mechanisms:
+        by_name[mechanism.name].append(mechanism)
+
+    def made(test: Callable[[Any], None]) -> Callable[[str], None]:
+        @pytest.mark.parametrize("name", by_name)
+        def of_all(name: str) -> None:
+            for mechanism in by_name[name]:
+                try:
+                    test(mechanism)
+                except BaseException as error:
+                    error.add_note(f"of {named(mechanism)}")
+                    raise
+
+        return of_all
+
+    return made
 
 
 def named(mechanism: Mechanism) -> str:

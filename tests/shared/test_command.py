@@ -14,19 +14,22 @@ import pytest
 from deniable.shared.cli import command
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused, WrongUse
+from tests.command import run
+from tests.eventually import PATIENCE
 
-DENIABLE = str(Path(sys.executable).with_name("deniable"))
+SCRIPT = str(Path(sys.executable).with_name("deniable"))
 
 
-def deniable(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([DENIABLE, *arguments], capture_output=True, text=True, timeout=120)
+def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """By the script that an installation has."""
+    return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def verb_that_raises(error: BaseException) -> Verb:
-    def run(_: argparse.Namespace) -> int:
+    def fail(_: argparse.Namespace) -> int:
         raise error
 
-    return Verb("try", "for this test", lambda _: None, run, example="deniable try")
+    return Verb("try", "for this test", lambda _: None, fail, example="deniable try")
 
 
 @pytest.mark.parametrize(
@@ -72,16 +75,16 @@ def test_every_part_brings_its_verbs() -> None:
 
 
 def test_help_and_version_answer() -> None:
-    assert "verbs" in deniable().stdout
-    assert deniable("--version").stdout.startswith("deniable 0.")
-    assert deniable("no-such-verb").returncode == 2
+    assert "verbs" in script().stdout
+    assert script("--version").stdout.startswith("deniable 0.")
+    assert script("no-such-verb").returncode == 2
 
 
 def test_the_namespace_is_a_command_too() -> None:
     """Where the script is not on the PATH: `python -m deniable`."""
     command = [sys.executable, "-m", "deniable", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True)
-    assert (ran.stdout, ran.stderr) == (deniable("--version").stdout, "")
+    assert (ran.stdout, ran.stderr) == (script("--version").stdout, "")
     command = [sys.executable, "-m", "deniable", "no-such-verb"]
     assert subprocess.run(command, capture_output=True).returncode == 2
 
@@ -93,8 +96,8 @@ def test_every_verb_has_an_example_that_the_command_reads() -> None:
             words = shlex.split(each.example.removeprefix("source <(").removesuffix(")"))
             assert words[:2] == ["deniable", name]
             assert parser.parse_args(words[1:]).verb == name
-    shown = deniable("help", "keys").stdout
-    assert shown == deniable("keys", "--help").stdout
+    shown = run("help", "keys").stdout
+    assert shown == run("keys", "--help").stdout
     assert "for example:\n  deniable keys new signing-key.pem" in shown
 
 
@@ -103,7 +106,7 @@ def test_every_verb_has_an_example_that_the_command_reads() -> None:
     [("sruvey", "did you mean survey;"), ("result", "did you mean results;"), ("qqqq", "no verb")],
 )
 def test_a_mistyped_verb_is_answered_with_the_nearest(wrong: str, says: str) -> None:
-    done = deniable(wrong, "list")
+    done = run(wrong, "list")
     assert done.returncode == 2
     assert says in done.stderr
 
@@ -114,7 +117,7 @@ def test_a_shell_completes_verbs_actions_and_options() -> None:
     def completed(*words: str) -> set[str]:
         typed = " ".join(f"'{word}'" for word in words)
         asks = (
-            f"source <('{DENIABLE}' completion bash); COMP_WORDS=({typed}); "
+            f"source <('{SCRIPT}' completion bash); COMP_WORDS=({typed}); "
             f"COMP_CWORD={len(words) - 1}; _deniable; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         )
         ran = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, check=True)
@@ -139,7 +142,7 @@ def test_help_loads_no_heavy_library() -> None:
 
 
 def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
-    done = deniable("certify", "--json")
+    done = run("certify", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["holds"]) == (0, True)
     assert report["pairs"] >= 200
@@ -160,7 +163,7 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
 def test_certify_prints_integers_that_anyone_can_check(
     arguments: str, rows: int, columns: int
 ) -> None:
-    report = json.loads(deniable("certify", *arguments.split(), "--json").stdout)
+    report = json.loads(run("certify", *arguments.split(), "--json").stdout)
     table = report["rows"]
     assert (len(table), {len(row) for row in table}) == (rows, {columns})
     assert {sum(row) for row in table} == {2**64}
@@ -174,7 +177,7 @@ def test_certify_prints_integers_that_anyone_can_check(
 
 def test_certify_says_how_the_bits_of_unary_combine() -> None:
     report = json.loads(
-        deniable(
+        run(
             "certify", "--kind", "choice", "--mechanism", "unary", "--options", "9", "--json"
         ).stdout
     )
@@ -195,7 +198,7 @@ def test_certify_says_how_the_bits_of_unary_combine() -> None:
     ],
 )
 def test_certify_refuses_what_it_cannot_use_in_one_line(arguments: str, says: str) -> None:
-    done = deniable("certify", *arguments.split())
+    done = run("certify", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -13,6 +13,7 @@ from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.questions import parse_question, question_document
 from deniable.shared.survey.reader import Reader
+from tests.command import run
 from tests.given_table import (
     BROKEN,
     STEPS,
@@ -20,7 +21,6 @@ from tests.given_table import (
     honest,
     planted,
 )
-from tests.shared.test_command import deniable
 from tests.survey_texts import number, survey_text
 
 VECTORS: dict[str, Any] = json.loads(
@@ -117,7 +117,7 @@ def test_certify_prints_the_examples_and_says_where_other_tables_stand(grid: int
     """At ε 1 the example has four steps; any other table is in a survey's document only."""
     size = [] if grid is None else ["--grid", str(grid)]
     asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
-    done = deniable("certify", *asked)
+    done = run("certify", *asked)
     if grid == STEPS:
         report = json.loads(done.stdout)
         assert {sum(row) for row in report["rows"]} == {2**64}

@@ -37,13 +37,13 @@ from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.shared.privacy.thresholds import ONE, exp_interval
 from tests.plausible import assert_implausible, assert_plausible
-from tests.shared.contract import exact_rows, named, seeds, small_mechanisms
+from tests.shared.contract import exact_rows, for_each, seeds, small_mechanisms
 
 ALL = list(small_mechanisms())
-every_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=named)
+every_mechanism = for_each(ALL)
 COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
 Counting = NumberTable | SupportDesign | GroupedDesign
-every_one_that_counts = pytest.mark.parametrize("mechanism", COUNTED, ids=named)
+every_one_that_counts = for_each(COUNTED)
 
 
 def exp_below(epsilon: Epsilon) -> Fraction:
@@ -230,14 +230,14 @@ def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding
     )
 
 
-def sampled() -> list[Mechanism]:
+def sampled() -> list[Shape]:
     """One of each, at a size small enough to count every symbol. Where a seed is part of it,
     tests/shared/test_k_closest.py has the same."""
     few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
     return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
 
 
-@pytest.mark.parametrize("mechanism", sampled(), ids=named)
+@for_each(sampled())
 def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
     """False alarm at most 1e-9 for each mechanism, over all its answers and symbols."""
     rows, symbols = exact_rows(mechanism), list(mechanism.encoding.symbols())
@@ -267,14 +267,13 @@ def test_the_same_holds_for_one_symbol_of_a_number_table() -> None:
     assert_implausible(honest, n, LocalLaplace(Epsilon("2"), 8).rows[4][4] / ONE)
 
 
-@pytest.mark.parametrize("edge", [0, ONE - 1])
-@pytest.mark.parametrize("mechanism", ALL, ids=named)
-def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism, edge: int) -> None:
+@every_mechanism
+def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism) -> None:
     """All bits zero and all bits one: no roll falls off an end."""
     for answer in {0, mechanism.answers - 1}:
         given = mechanism.answer_at(answer)
-        symbol = mechanism.randomize(given, lambda bits: (1 << bits) - 1 if edge else 0)
-        assert mechanism.encoding.is_symbol(symbol)
+        for edge in (lambda bits: 0, lambda bits: (1 << bits) - 1):
+            assert mechanism.encoding.is_symbol(mechanism.randomize(given, edge))
 
 
 @every_mechanism
@@ -613,7 +612,7 @@ def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
     assert math.isclose(KRandomizedResponse(Epsilon("1"), 256).leverage, 149.4, rel_tol=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", [m for m in ALL if isinstance(m, NumberTable)], ids=named)
+@for_each([mechanism for mechanism in ALL if isinstance(mechanism, NumberTable)])
 def test_every_search_takes_the_same_number_of_steps(mechanism: NumberTable) -> None:
     """A bisection over 2^b - 1 entries takes exactly b steps, whatever it looks for."""
     for row in mechanism._cumulative:

@@ -29,7 +29,7 @@ from deniable.shared.privacy.mechanisms import (
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.simulations.population.tallies import fixed
-from tests.shared.contract import exact_rows, named, small_mechanisms
+from tests.shared.contract import exact_rows, for_each, named, small_mechanisms
 
 ONE_EPSILON = Epsilon("1")
 REPORTS, FORGED = 100_000, 20_000
@@ -63,7 +63,7 @@ def honest(mechanism: Shape, held: list[int], rng: np.random.Generator) -> Cells
     return cells
 
 
-@pytest.mark.parametrize("mechanism", list(small_mechanisms()), ids=named)
+@for_each(small_mechanisms())
 def test_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
     """People who all answer alike lie on the border of what is possible; others inside of it."""
     rng = np.random.default_rng(5)

@@ -141,8 +141,8 @@ class Store(Protocol):
         ...
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Those of a round that takes no more, in an order that tells nothing, some at a time. Damaged
-        says that not all of them can be read."""
+        """Those of a round that takes no more, in an order that tells nothing, some at a time.
+        Damaged says that not all of them can be read."""
         ...
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:

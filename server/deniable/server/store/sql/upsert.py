@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 
 def put(connection: Connection, table: Table, row: Mapping[str, object]) -> None:
@@ -35,4 +39,6 @@ def put_new(connection: Connection, table: Table, row: Mapping[str, object]) -> 
 def _insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
     return postgresql.insert(table)

@@ -1,0 +1,41 @@
+"""The `deniable` command: in this process, as a start takes longer than what most verbs do; or in a
+process of its own, where it would serve if it did not refuse to."""
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from deniable.shared.cli.command import main
+from tests.eventually import PATIENCE
+
+DENIABLE = [
+    sys.executable,
+    "-c",
+    "from deniable.shared.cli.command import main; raise SystemExit(main())",
+]
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """In this process."""
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        try:
+            code = main([str(each) for each in arguments])
+        except SystemExit as end:  # as a parser ends
+            code = end.code if isinstance(end.code, int) else 1
+    return Done(code, out.getvalue(), errors.getvalue())
+
+
+def run_alone(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own."""
+    command = [*DENIABLE, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
