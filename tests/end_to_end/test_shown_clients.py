@@ -15,7 +15,8 @@ import pytest
 import requests
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+from deniable.simulations.demo.running import COMMAND, Running, running_server
+from tests.command import asked_json
 from tests.documents import ROOT, Block, blocks, commands
 from tests.eventually import PATIENCE
 from tests.node import NODE
@@ -46,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("shown")
     survey, data = folder / "survey.toml", str(folder / "data")
     subprocess.run([*COMMAND, "survey", "new", str(survey)], check=True, capture_output=True)
-    key = deniable("survey", "publish", str(survey), "--data", data)["key"]
+    key = asked_json("survey", "publish", str(survey), "--data", data)["key"]
     with running_server(folder / "data") as server:
         yield Place(server, key)
 
