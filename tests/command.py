@@ -2,10 +2,12 @@
 process of its own, where it would serve if it did not refuse to."""
 
 import io
+import json
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from typing import Any
 
 from deniable.shared.cli.command import main
 from tests.eventually import PATIENCE
@@ -33,6 +35,15 @@ def run(*arguments: object) -> Done:
         except SystemExit as end:  # as a parser ends
             code = end.code if isinstance(end.code, int) else 1
     return Done(code, out.getvalue(), errors.getvalue())
+
+
+def asked_json(*arguments: object) -> dict[str, Any]:
+    """What it prints with --json: one document, and nothing beside it on standard output."""
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    assert isinstance(table, dict)
+    return table
 
 
 def run_alone(*arguments: object) -> "subprocess.CompletedProcess[str]":

@@ -196,7 +196,9 @@ def tests_of_another(checkout: Path) -> Path:
     tests.mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tests)
     (tests / "test_some.py").write_text(LONG_TESTS, "utf-8")
-    (checkout / "pytest.ini").write_text("[pytest]\nmarkers = long\naddopts = -p no:cacheprovider")
+    (checkout / "pytest.ini").write_text(
+        "[pytest]\nmarkers = long\naddopts = -p no:cacheprovider -p no:schemathesis"
+    )
     return tests
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from tests.client.scripted import (
     document,
     entry,
 )
+from tests.command import asked_json, run
 from tests.eventually import PATIENCE
 
 PUBLISHED = document()
@@ -188,15 +187,10 @@ def test_a_state_that_cannot_be_read_is_told_so(client_of: MakeClient, tmp_path:
 
 
 def test_what_survey_show_prints_can_be_shipped(tmp_path: Path) -> None:
-    deniable = str(Path(sys.executable).with_name("deniable"))
     survey, data = tmp_path / "s.toml", str(tmp_path / "data")
-
-    def run(*arguments: str) -> str:
-        return subprocess.check_output([deniable, *arguments], text=True, stderr=subprocess.DEVNULL)
-
-    run("survey", "new", str(survey))
-    published = json.loads(run("survey", "publish", str(survey), "--data", data, "--json"))
-    shown = run("survey", "show", "app-health", "--data", data, "--json")
+    assert run("survey", "new", survey).returncode == 0
+    published = asked_json("survey", "publish", survey, "--data", data)
+    shown = run("survey", "show", "app-health", "--data", data, "--json").stdout
     client = Client("https://stats.example.org", policy=Policy(keys=[published["key"]]), state=data)
     told = client.describe("app-health", shipped=shown)
     assert isinstance(told, Description)

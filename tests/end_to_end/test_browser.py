@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from deniable.simulations.demo.running import deniable, running_server
+from deniable.simulations.demo.running import running_server
+from tests.command import asked_json
 from tests.end_to_end.browser import CHROMIUM, NAMES, ROOT, Origin, origin
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
@@ -48,7 +49,7 @@ def test_one_answer_arrives_once_whatever_is_killed(pages: Origin, tmp_path: Pat
     """ε 20 hardly ever lies: the estimates miss the answers with probability below 1e-8."""
     (tmp_path / "survey.toml").write_text(TOML)
     data, profile = tmp_path / "data", tmp_path / "profile"
-    published = deniable("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
+    published = asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
     with running_server(data) as server:
         (entry,) = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"]
         where = {"server": server.url, "key": entry["key"]}
@@ -56,7 +57,7 @@ def test_one_answer_arrives_once_whatever_is_killed(pages: Origin, tmp_path: Pat
         second = pages.step(profile, "second", **where)
         withdrawn = pages.step(profile, "withdraw", **where)
         unverified = pages.step(profile, "unverified", **where)
-        results = deniable("results", published["id"], "--data", str(data))
+        results = asked_json("results", published["id"], "--data", str(data))
     assert (first["before"], first["stored"]) == ("no-consent", False)
     assert first["both"] == ["already-answered", "queued"]
     assert second == {"consented": True, "again": "already-answered", "waiting": 0}

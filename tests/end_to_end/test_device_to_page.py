@@ -1,8 +1,6 @@
 """One honest answer, from a real device to a real server's results, through every part between."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,9 @@ import pytest
 import requests
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import COMMAND, Running, deniable, running_server
+from deniable.simulations.demo.running import Running, running_server
+from tests.command import asked_json, run
+from tests.eventually import eventually
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
 TOML = survey_text(
@@ -38,7 +38,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     folder = tmp_path_factory.mktemp("device-to-page")
     (folder / "survey.toml").write_text(TOML)
     data = folder / "data"
-    published = deniable("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
+    published = asked_json("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
     with running_server(data) as server:
         entry = requests.get(f"{server.url}/v1/surveys/{published['id']}", timeout=5).json()
         yield Setting(server, data, entry["key"], published["id"])
@@ -51,8 +51,8 @@ def device(setting: Setting, state: Path) -> Client:
     return client
 
 
-def reports(setting: Setting) -> int:
-    rounds = deniable("results", "one-answer", "--data", str(setting.data))["rounds"]
+def reports(setting: Setting, survey: str = "one-answer") -> int:
+    rounds = asked_json("results", survey, "--data", setting.data)["rounds"]
     return int(rounds[-1]["reports"])
 
 
@@ -63,7 +63,7 @@ def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Pat
     assert client.answer("one-answer", **ANSWERS).status == "already-answered"
     assert client.flush(10) == 0
     client.close()
-    results = deniable("results", "one-answer", "--data", str(setting.data))
+    results = asked_json("results", "one-answer", "--data", str(setting.data))
     assert (results["survey"], results["name"]) == (setting.survey, "one-answer")
     last = results["rounds"][-1]
     rows = {name: {row["label"]: row for row in part} for name, part in last["questions"].items()}
@@ -89,7 +89,7 @@ def test_what_left_the_device_can_be_read_there(setting: Setting, tmp_path: Path
     client = device(setting, tmp_path)
     client.answer("one-answer", **ANSWERS)
     client.close()
-    sent = json.dumps(deniable("sent", "--state", str(tmp_path)))
+    sent = json.dumps(asked_json("sent", "--state", str(tmp_path)))
     assert "one-answer" in sent
     assert "accepted" in sent
 
@@ -110,14 +110,18 @@ def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting, tmp_pat
 
 
 def test_a_survey_closed_at_the_server_takes_no_more(setting: Setting, tmp_path: Path) -> None:
-    """Last in this file: it closes the survey."""
+    survey = tmp_path / "survey.toml"
+    survey.write_text(TOML.replace("one-answer", "closed"))
+    published = asked_json("survey", "publish", survey, "--data", setting.data)
+    address = f"{setting.server.url}/v1/surveys/{published['id']}"
+    eventually(lambda: requests.get(address, timeout=5).ok, "published")
     early, late = device(setting, tmp_path / "early"), device(setting, tmp_path / "late")
-    assert early.answer("one-answer", **ANSWERS).status == "queued"
+    assert early.answer("closed", **ANSWERS).status == "queued"
     early.flush(10)
-    before = reports(setting)
-    command = [*COMMAND, "survey", "close", "one-answer", "--data", str(setting.data)]
-    assert subprocess.run(command, stdout=sys.stderr).returncode == 0
-    assert late.answer("one-answer", **ANSWERS).status in ("closed", "no-survey")
+    assert reports(setting, "closed") == 1
+    assert run("survey", "close", "closed", "--data", setting.data).returncode == 0
+    eventually(lambda: requests.get(address, timeout=5).json()["state"] == "closed", "closed")
+    assert late.answer("closed", **ANSWERS).status in ("closed", "no-survey")
     early.close()
     late.close()
-    assert reports(setting) == before
+    assert reports(setting, "closed") == 1

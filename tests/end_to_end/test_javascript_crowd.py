@@ -13,7 +13,8 @@ import requests
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
-from deniable.simulations.demo.running import deniable, running_server
+from deniable.simulations.demo.running import running_server
+from tests.command import asked_json
 from tests.node import NODE
 from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
@@ -40,11 +41,11 @@ def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
         folder = Path(name)
         (folder / "survey.toml").write_text(TOML)
         data = folder / "data"
-        deniable("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
+        asked_json("survey", "publish", str(folder / "survey.toml"), "--data", str(data))
         with running_server(data) as server:
             (entry,) = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"]
             install(server.url, entry["key"], folder / "installs", people)
-        results = deniable("results", "crowd", "--data", str(data))["rounds"][-1]
+        results = asked_json("results", "crowd", "--data", str(data))["rounds"][-1]
     assert results["reports"] == PEOPLE
     estimates = {
         question: {row["label"]: row["estimate"] for row in rows}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -12,14 +10,8 @@ import requests
 from deniable.client import Client, Policy
 from deniable.shared.survey.signing import create_key, load_key, public_hex, sign
 from deniable.simulations.demo.running import running_server
-from tests.command import run
+from tests.command import asked_json, run
 from tests.survey_texts import ALWAYS, bit, survey_text
-
-
-def deniable(*arguments: str) -> Any:  # Any: JSON
-    done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def publish(folder: Path, name: str, key: str, *more: str) -> str:
@@ -28,12 +20,12 @@ def publish(folder: Path, name: str, key: str, *more: str) -> str:
     file.write_text(survey_text(bit(), name=name, **ALWAYS))
     data = str(folder / "drafts")
     signed = ["--key", str(folder / key), "--data", data, *more]
-    deniable("survey", "publish", str(file), *signed)
+    asked_json("survey", "publish", str(file), *signed)
     return data
 
 
 def publish_over_http(folder: Path, name: str, key: str, url: str, token: str) -> int:
-    shown = deniable("survey", "show", name, "--data", publish(folder, name, key))
+    shown = asked_json("survey", "show", name, "--data", publish(folder, name, key))
     body = {each: shown[each] for each in ("document", "signature", "key")}
     headers = {"Authorization": f"Bearer {token}"}
     return requests.post(f"{url}/v1/surveys", json=body, headers=headers, timeout=5).status_code
@@ -42,7 +34,7 @@ def publish_over_http(folder: Path, name: str, key: str, url: str, token: str) -
 def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_path: Path) -> None:
     old, new = (public_hex(create_key(str(tmp_path / name))) for name in ("old", "new"))
     data = str(tmp_path / "data")
-    deniable("keys", "enrol", old, "--data", data)
+    asked_json("keys", "enrol", old, "--data", data)
     with running_server(tmp_path / "data") as server:
 
         def device(name: str, *keys: str) -> Client:
@@ -62,9 +54,9 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
         with device("before", old) as before, device("both", old, new) as both:
             assert answers(before, "first")
             assert answers(both, "first")
-        deniable("keys", "enrol", new, "--data", data)
+        asked_json("keys", "enrol", new, "--data", data)
         assert publishes("second", "new") == 201
-        deniable("keys", "retire", old, "--data", data)
+        asked_json("keys", "retire", old, "--data", data)
         assert publishes("third", "old") == 403
         with (
             device("before", old) as before,
@@ -77,11 +69,11 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
             assert not answers(after, "first")
         with device("late", old, new) as late:
             assert answers(late, "first")  # what the old key has signed goes on
-    rows = {row["key"]: row for row in deniable("keys", "list", "--data", data)["keys"]}
+    rows = {row["key"]: row for row in asked_json("keys", "list", "--data", data)["keys"]}
     assert {key: (row["state"], row["surveys"]) for key, row in rows.items()} == {
         old: ("retired", 1), new: ("enrolled", 1),
     }  # fmt: skip
-    assert {name: deniable("results", name, "--data", data)["rounds"][-1]["reports"]
+    assert {name: asked_json("results", name, "--data", data)["rounds"][-1]["reports"]
             for name in ("first", "second")} == {"first": 3, "second": 2}  # fmt: skip
 
 
@@ -89,8 +81,8 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
 def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
     """Publishing into a folder enrols the key that it is given: not this one."""
     key, data = public_hex(create_key(str(tmp_path / "key"))), str(tmp_path / "data")
-    deniable("keys", "enrol", key, "--data", data)
-    deniable("keys", "retire", key, "--data", data)
+    asked_json("keys", "enrol", key, "--data", data)
+    asked_json("keys", "retire", key, "--data", data)
     file = tmp_path / "survey.toml"
     file.write_text(survey_text(bit(), **ALWAYS))
     again = {

@@ -14,7 +14,8 @@ import certifi
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import COMMAND, deniable, running_server
+from deniable.simulations.demo.running import COMMAND, running_server
+from tests.command import asked_json
 from tests.documents import ROOT, Block, blocks, commands
 from tests.end_to_end.place import Place
 from tests.node import NODE
@@ -37,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     folder = tmp_path_factory.mktemp("shown")
     survey, data = folder / "survey.toml", str(folder / "data")
     subprocess.run([*COMMAND, "survey", "new", str(survey)], check=True, capture_output=True)
-    key = deniable("survey", "publish", str(survey), "--data", data)["key"]
+    key = asked_json("survey", "publish", str(survey), "--data", data)["key"]
     with running_server(folder / "data") as server:
         yield Published(server, key)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import requests
 
-from deniable.simulations.demo.running import deniable, running_server
+from deniable.simulations.demo.running import running_server
+from tests.command import asked_json
 from tests.end_to_end.browser import ROOT
 from tests.node import NODE
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
@@ -20,7 +21,7 @@ FLUSH = "\nconsole.log(await client.flush(60));\nawait client.close();\n"
 def test_the_javascript_on_a_survey_s_page_sends_a_report(tmp_path: Path) -> None:
     (tmp_path / "survey.toml").write_text(TOML.replace('round = "month"', 'round = "once"'))
     data = tmp_path / "data"
-    deniable("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
+    asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules/deniable").symlink_to(ROOT / "client/javascript")
     with running_server(data) as server, requests.Session() as session:
@@ -37,5 +38,5 @@ def test_the_javascript_on_a_survey_s_page_sends_a_report(tmp_path: Path) -> Non
         (tmp_path / "app.mjs").write_text(code + FLUSH)
         done = subprocess.run([NODE, "app.mjs"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0\n", "")
-    (results,) = deniable("results", "shown", "--data", str(data))["rounds"]
+    (results,) = asked_json("results", "shown", "--data", str(data))["rounds"]
     assert results["reports"] == 1

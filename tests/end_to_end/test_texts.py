@@ -19,8 +19,9 @@ from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.questions import Text
-from deniable.simulations.demo.running import deniable, running_server
+from deniable.simulations.demo.running import running_server
 from deniable.simulations.population import text_tally
+from tests.command import asked_json
 from tests.end_to_end.test_every_mechanism import InProcess
 from tests.server.surveys import PUBLIC
 from tests.server.world import World, world
@@ -66,7 +67,7 @@ def test_what_many_people_wrote_is_found_from_their_clients_reports(tmp_path: Pa
     draw = random.Random(20261119).getrandbits
     (tmp_path / "survey.toml").write_text(survey_text(COLOUR, **ALWAYS))
     data = tmp_path / "data"
-    published = deniable("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
+    published = asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
     with running_server(data) as server:
         policy = Policy(keys=[published["key"]], max_epsilon_per_round="8", max_epsilon="8")
         device = Client(
@@ -78,7 +79,7 @@ def test_what_many_people_wrote_is_found_from_their_clients_reports(tmp_path: Pa
             assert person.answer("app-health", colour=text).status == "queued"
         assert device.flush(60) == 0
         device.close()
-    results = deniable("results", "app-health", "--data", str(data))
+    results = asked_json("results", "app-health", "--data", str(data))
     latest = results["rounds"][-1]
     assert latest["reports"] == len(ANSWERS)
     rows = {row["label"]: row for row in latest["questions"]["colour"]}

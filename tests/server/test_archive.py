@@ -28,7 +28,7 @@ from deniable.server.cli.archive import recounted
 from deniable.server.intake.commit import commit
 from deniable.server.store import Cells, Place, PublishedSurvey, Upload, create_store, open_store
 from deniable.shared.errors import Refused, Unfinished, WrongUse
-from tests.command import run
+from tests.command import asked_json, run
 from tests.plausible import assert_plausible
 from tests.server.dying import die_always, die_once
 from tests.server.surveys import (
@@ -40,7 +40,7 @@ from tests.server.surveys import (
     survey,
 )
 from tests.server.test_deleting import option
-from tests.server.test_verbs import asked_json, refused
+from tests.server.test_verbs import refused
 
 OVER = {"opens": date(2025, 1, 1), "closes": date(2025, 3, 31), "minimum_reports": 1}
 JANUARY = (2025 - 1970) * 12
@@ -337,7 +337,7 @@ def test_an_archived_round_may_be_purged_early(place: Place, tmp_path: Path) -> 
     before = run("results", asked.name, *option(place), "--json").stdout
     assert asked_json("archive", *option(place), "--to", archive)["rounds"]
     done = asked_json("archive", "--round", JANUARY + 1, *option(place), "--to", archive, "--purge")
-    assert [each["round"] for each in done["rounds"]] == [JANUARY + 1]  # type: ignore[attr-defined]  # a list
+    assert [each["round"] for each in done["rounds"]] == [JANUARY + 1]
     with open_store(place) as store:
         kept = [len(list(store.envelopes(asked.sequence, JANUARY + n))) for n in range(3)]
         assert kept == [len(SENT), 0, len(SENT)]

@@ -13,9 +13,8 @@ from deniable.server.analysis.remote import remote_register
 from deniable.server.http import register as over_http
 from deniable.server.store import Place, RegisterEntry, create_store, first_fault, next_entry
 from deniable.server.surveys.catalogue import Catalogue
-from tests.command import run
+from tests.command import asked_json, run
 from tests.server.surveys import PUBLIC, published, survey
-from tests.server.test_verbs import asked_json
 from tests.server.world import World, serving
 
 

@@ -18,11 +18,10 @@ from deniable.server.http.auth import new_token
 from deniable.server.store import FILE, Cells, PublishedSurvey, create_store, open_store, restore
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
-from tests.command import run
+from tests.command import asked_json, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, expected_cells, published
 from tests.server.test_kills import this_month
-from tests.server.test_verbs import asked_json
 from tests.server.world import serving
 
 EACH = 50  # reports of an envelope

@@ -13,7 +13,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from deniable.shared.survey.document import parse_document, survey_id
-from tests.command import run
+from tests.command import asked_json, run
 from tests.survey_texts import bit, survey_text
 
 
@@ -27,15 +27,6 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
-
-
-def asked_json(*arguments: object) -> dict[str, object]:
-    """What it prints with --json: one document, and nothing beside it on standard output."""
-    done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    table = json.loads(done.stdout)
-    assert isinstance(table, dict)
-    return table
 
 
 def refused(code: int, *arguments: object) -> str:
@@ -117,7 +108,7 @@ def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warnin
             "closes = 2", "closes = 2020-02-01 #"
         )
     file.write_text(text)
-    assert any(warning in each for each in asked_json("survey", "check", file)["warnings"])  # type: ignore[attr-defined]  # a list
+    assert any(warning in each for each in asked_json("survey", "check", file)["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -262,14 +253,14 @@ def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -
 def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:
     asked_json("survey", "publish", file, "--data", data)
     place = ("--data", data)
-    name = asked_json("survey", "list", *place)["surveys"][0]["name"]  # type: ignore[index]
+    name = asked_json("survey", "list", *place)["surveys"][0]["name"]
     said = run("survey", "annotate", name, "2026-12-03", "2.4 released", *place)
     assert (said.returncode, said.stdout) == (0, f"{name}:\n  2026-12-03  2.4 released\n")
     both = asked_json("survey", "annotate", name, "2026-12-01", "outage", *place)
     assert both["annotations"] == [
         {"day": "2026-12-01", "words": "outage"}, {"day": "2026-12-03", "words": "2.4 released"}
     ]  # fmt: skip
-    assert asked_json("results", name, *place)["annotations"][0]["words"] == "outage"  # type: ignore[index]
+    assert asked_json("results", name, *place)["annotations"][0]["words"] == "outage"
     left = asked_json("survey", "annotate", name, "2026-12-03", "2.4 released", "--remove", *place)
     assert left["annotations"] == [{"day": "2026-12-01", "words": "outage"}]
     again = refused(3, "survey", "annotate", name, "2026-12-03", "2.4", "--remove", *place)

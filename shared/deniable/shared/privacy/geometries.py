@@ -27,7 +27,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from operator import mul
 
@@ -100,7 +100,7 @@ def _sequence(taps: Sequence[int], p: int, length: int) -> list[int]:
     return values
 
 
-@lru_cache(maxsize=8)
+@cache
 def _primitive(p: int, m: int) -> tuple[int, ...]:
     """The taps of the first recurrence whose period is p^m - 1."""
     order = p**m - 1
