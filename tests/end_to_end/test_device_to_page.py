@@ -56,15 +56,26 @@ def reports(setting: Setting, survey: str = "one-answer") -> int:
     return int(rounds[-1]["reports"])
 
 
+def publish(setting: Setting, folder: Path, name: str) -> str:
+    """One more survey, of one test alone; its address, once the server has it."""
+    file = folder / "survey.toml"
+    file.write_text(TOML.replace("one-answer", name))
+    made = asked_json("survey", "publish", file, "--data", setting.data)
+    address = f"{setting.server.url}/v1/surveys/{made['id']}"
+    eventually(lambda: requests.get(address, timeout=5).ok, "published")
+    return address
+
+
 def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Path) -> None:
     """ε 20 hardly ever lies: the estimates miss the answers with probability below 1e-8."""
-    client = device(setting, tmp_path)
-    assert client.answer("one-answer", **ANSWERS).status == "queued"
-    assert client.answer("one-answer", **ANSWERS).status == "already-answered"
+    address = publish(setting, tmp_path, "arriving")
+    client = device(setting, tmp_path / "state")
+    assert client.answer("arriving", **ANSWERS).status == "queued"
+    assert client.answer("arriving", **ANSWERS).status == "already-answered"
     assert client.flush(10) == 0
     client.close()
-    results = asked_json("results", "one-answer", "--data", str(setting.data))
-    assert (results["survey"], results["name"]) == (setting.survey, "one-answer")
+    results = asked_json("results", "arriving", "--data", setting.data)
+    assert (address.endswith(results["survey"]), results["name"]) == (True, "arriving")
     last = results["rounds"][-1]
     rows = {name: {row["label"]: row for row in part} for name, part in last["questions"].items()}
     assert last["reports"] == 1
@@ -110,11 +121,7 @@ def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting, tmp_pat
 
 
 def test_a_survey_closed_at_the_server_takes_no_more(setting: Setting, tmp_path: Path) -> None:
-    survey = tmp_path / "survey.toml"
-    survey.write_text(TOML.replace("one-answer", "closed"))
-    published = asked_json("survey", "publish", survey, "--data", setting.data)
-    address = f"{setting.server.url}/v1/surveys/{published['id']}"
-    eventually(lambda: requests.get(address, timeout=5).ok, "published")
+    address = publish(setting, tmp_path, "closed")
     early, late = device(setting, tmp_path / "early"), device(setting, tmp_path / "late")
     assert early.answer("closed", **ANSWERS).status == "queued"
     early.flush(10)

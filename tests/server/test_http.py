@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_document, render_document, survey_id
 from deniable.shared.survey.signing import public_hex, sign
@@ -82,6 +83,11 @@ def test_tokens_are_stored_hashed(here: World) -> None:
     token = here.token("operator")
     stored = b"".join(file.read_bytes() for file in here.store.data.iterdir())
     assert token.encode() not in stored
+
+
+def test_a_token_is_no_option_of_a_command() -> None:
+    """`--token -x` is refused, before anyone looks for the token."""
+    assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(100))
 
 
 def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: PublishedSurvey) -> None:

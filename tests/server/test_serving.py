@@ -17,7 +17,7 @@ import pytest
 
 from deniable.server.store import SqliteStore, open_store
 from deniable.shared.envelope import CONTENT_TYPE
-from tests.command import DENIABLE, run, run_alone
+from tests.command import DENIABLE, asked_json, run, run_alone
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
@@ -176,14 +176,14 @@ def test_what_verbs_publish_and_close_is_served(
     file = tmp_path / "survey.toml"
     assert run("survey", "new", file).returncode == 0
 
-    def states() -> list[str]:
-        return [each["state"] for each in json.loads(get(server, "/v1/surveys")[1])["surveys"]]
+    def states() -> dict[str, str]:
+        listed = json.loads(get(server, "/v1/surveys")[1])["surveys"]
+        return {each["id"]: each["state"] for each in listed}
 
-    assert states() == []
-    assert run("survey", "publish", file, "--data", served, "--json").returncode == 0
-    eventually(lambda: states() == ["open"], "published")
+    id_ = asked_json("survey", "publish", file, "--data", served)["id"]
+    eventually(lambda: states().get(id_) == "open", "published")
     assert run("survey", "close", "app-health", "--data", served).returncode == 0
-    eventually(lambda: states() == ["closed"], "closed")
+    eventually(lambda: states()[id_] == "closed", "closed")
 
 
 def test_results_are_had_from_another_machine(

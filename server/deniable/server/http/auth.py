@@ -33,8 +33,9 @@ P = ParamSpec("P")
 
 
 def new_token() -> str:
-    """256 random bits, written so that they can be pasted anywhere."""
-    return secrets.token_urlsafe(32)
+    """256 random bits, written so that they can be pasted anywhere: after `--token` too, where what
+    begins with a dash would be another option."""
+    return secrets.token_hex(32)
 
 
 def check_role(role: str) -> str:
