@@ -310,9 +310,13 @@ def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> 
             commit(transaction, [upload(old, number * 2**100) for number in range(30_000)])
         store.seal(old.sequence, [DECEMBER])
         events.clear()
-        with writer_of(store) as writer:
+        writer = Writer(store, Catalogue(store), Hands())
+        writer.start()  # and purges at once
+        try:
             eventually(lambda: rows(store.data) == len(answers), "all are deleted")
             assert {tuple(answer.result(PATIENCE)) for answer in answers} == {("accepted",)}
+        finally:
+            writer.stop()
     slices = len(answers)
     assert slices > 8
     assert events[: 2 * slices] == ["slice", "commit"] * slices
