@@ -1,7 +1,13 @@
-"""Results of a survey with many rounds: the first time, and asked for again."""
+"""Results of a survey with many rounds: the first time, and asked for again; in CPU of its thread.
+
+As in a server that has started: its first look for forged reports has loaded what estimates need,
+and no collection looks at what was loaded.
+"""
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -10,9 +16,10 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
+from deniable.server.http.context import parts_of
 from deniable.server.results import survey_results, window
 from deniable.server.store import PublishedSurvey
-from tests.bench.measure import Measurement, seconds
+from tests.bench.measure import Measurement
 from tests.server.surveys import EACH_KIND, survey
 from tests.server.world import World, world
 
@@ -21,8 +28,10 @@ NOW, LAST, REPORTS = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1), 10_000
 
 def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
-        for rounds, first, again in ((200, 5_000, 50), (9_900, 10_000, 100)):
+        for rounds, first, again in ((200, 70, 8), (9_900, 110, 15)):
             published = filled(here, rounds)
+            parts_of(here.app).forgery.look()
+            gc.freeze()
             yield asked(here, published, "the first time", 1, first)
             yield asked(here, published, "asked for again", 9, again)
 
@@ -33,13 +42,15 @@ def asked(
     """From the store to the bytes that are sent."""
     size = 0
 
-    def get() -> None:
+    def milliseconds() -> float:
         nonlocal size
+        begun = time.thread_time()
         shown = window(published.survey, NOW)
         tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
         size = len(msgspec.json.encode(survey_results(published, tallies, NOW, None, shown)))
+        return 1e3 * (time.thread_time() - begun)
 
-    taken = [1e3 * seconds(get) for _ in range(times)]
+    taken = [milliseconds() for _ in range(times)]
     spread = (max(taken) - min(taken)) / min(taken)
     name = f"results of {published.survey.rounds:,} rounds of three questions, {when}"
     return Measurement(name, min(taken), None, "ms", limit, spread, f"{size:,} bytes")

@@ -23,7 +23,7 @@ from deniable.server.estimation import fixed_people, repeated_looks
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.shares import unbiased_share
 from deniable.server.estimation.statements import statements
-from deniable.server.results.assembly import _known_rows
+from deniable.server.results.answers import _known_rows
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.shared.privacy.shapes.support import SupportDesign

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deniable.server.estimation.shares import shares
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.statements import counted
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.privacy.epsilon import Epsilon
@@ -21,6 +21,7 @@ from deniable.shared.privacy.mechanisms import (
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.questions import Choice
 from tests.bench.measure import Measurement, compare, seconds
 from tests.survey_texts import bit, choice, number, survey_text
 
@@ -76,7 +77,13 @@ def counting_of(design: SupportDesign, most: float) -> Measurement:
 def estimates_of(design: SupportDesign) -> Measurement:
     """Of a choice with as many options as there can be, whose counts are nearly all different."""
     counts = np.random.default_rng(1).multinomial(10**12, np.full(design.cells, 1 / design.cells))
-    rounds = [seconds(lambda: shares(supports(design, counts), 10**12, design)) for _ in range(5)]
+    question = Choice("it", design, tuple(map(str, range(design.options))), None)
+
+    def with_intervals() -> None:
+        found = counted(question, counts, 10**12)
+        assert len(found.points.estimate) == len(found.like(CONFIDENCE)[0])
+
+    rounds = [seconds(with_intervals) for _ in range(5)]
     name = f"the estimates of {design.options:,} options, {design.label}"
     return Measurement(name, min(rounds) * 1e3, None, "ms", 50)
 

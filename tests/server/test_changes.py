@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime
+from itertools import product
 
+import numpy as np
 import pytest
 
+from deniable.server.estimation.statements import statements
 from deniable.server.results import Round, survey_results
+from deniable.server.results.change import compared as compared_rounds
+from deniable.server.results.counts import Counts
 from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
@@ -62,11 +67,30 @@ def test_the_round_before_is_the_last_that_has_reports(here: World) -> None:
 
 def test_rounds_below_the_minimum_are_not_compared(here: World) -> None:
     published = here.publish(until_spring(BIT, name="few", minimum_reports=100))
-    for number, people in ((683, 200), (684, 99)):
+    for number, people in ((683, 200), (684, 99), (685, 200)):
         add_round(here.store, published, number, [[people, 0]])
-    change = rounds(here, published)[1].change
-    assert change is not None
-    assert change.questions == {}
+    for period in rounds(here, published)[1:]:
+        assert period.change is not None
+        assert period.change.questions == {}
+
+
+def test_where_either_round_is_open_a_difference_holds_at_every_look() -> None:
+    """Of the people who reported: a limit of the one less the other's, each with half of the error
+    probability. Of two that are closed the noise adds up, and that is narrower."""
+    (asked,) = survey(BIT, minimum_reports=1).questions
+    kinds = [
+        [Counts(np.array([600, yes]), 600 + yes, looks) for yes in (400, 500)]
+        for looks in (False, True)
+    ]
+    widths, lows = {}, {}
+    for now, then in product((0, 1), repeat=2):
+        [(found,)] = compared_rounds(asked, [kinds[now][0]], asked, [kinds[then][1]])
+        widths[now, then] = found.high_these - found.low_these
+        lows[now, then] = found.low_these
+    assert widths[0, 0] < min(widths[0, 1], widths[1, 0])
+    assert max(widths[0, 1], widths[1, 0]) < widths[1, 1]
+    half = [statements(asked, *kinds[1][n][:2], 0.975, looks=True).these for n in (0, 1)]
+    assert lows[1, 1] == half[0][0][0] - half[1][1][0]
 
 
 def test_rounds_of_one_latched_report_are_refused_in_words(here: World) -> None:

@@ -16,6 +16,7 @@ from deniable.server.intake.crossed import _counts
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.results import Results, crossing, crossings, csv_text, survey_results
 from deniable.server.results.advice import describe
+from deniable.server.results.document import Row
 from deniable.server.results.memory import Memory
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
@@ -112,8 +113,7 @@ def test_intervals_are_wider_while_a_round_may_be_looked_at_again() -> None:
     asked = survey(BIT + choice(BROWSERS), cross=[PAIR])
     found = crowd(asked, 400)
     for once, again in zip(
-        crossings(asked, found, looks=False)[0].rows,
-        crossings(asked, found, looks=True)[0].rows,
+        *(crossings(asked, [found], [looks])[0][0].rows for looks in (False, True)),
         strict=True,
     ):
         ends = (once.low, again.low, once.high, again.high, once.low_all, again.low_all)
@@ -235,10 +235,10 @@ def test_whatever_differs_is_said_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     asked = [(one, each, False) for each in (found, *more, replace(found, reports=401))]
     asked += [(other, found, False), (one, found, True)]
-    said = [crossings(*each) for each in asked]
-    for each, remembered in zip(asked, said, strict=True):
-        monkeypatch.setattr(crossing, "_REMEMBERED", Memory[Joint](lambda _: 1))
-        assert crossings(*each) == remembered
+    said = [crossings(of, [kept], [looks])[0] for of, kept, looks in asked]
+    for (of, kept, looks), remembered in zip(asked, said, strict=True):
+        monkeypatch.setattr(crossing, "_REMEMBERED", Memory[tuple[Row, ...]](len))
+        assert crossings(of, [kept], [looks]) == [remembered]
     assert len(set(said)) == len(asked)
 
 

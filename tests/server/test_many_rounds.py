@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -127,9 +127,9 @@ def test_a_round_is_estimated_again_only_when_something_has_changed(here: World)
     asked = here.publish(survey(minimum_reports=1))
     made: list[int] = []
 
-    def make(of: PublishedSurvey, number: int, kept: Kept, now: datetime) -> Any:
-        made.append(number)
-        return rounds(of, kept, now)[number]
+    def make(of: PublishedSurvey, numbers: Sequence[int], kept: Kept, now: datetime) -> Any:
+        made.extend(numbers)
+        return [rounds(of, kept, now)[number] for number in numbers]
 
     def rounds(of: PublishedSurvey, kept: Kept, now: datetime) -> dict[int, Any]:
         return {each.round: each for each in survey_results(of, kept.values(), now).rounds}
@@ -139,14 +139,19 @@ def test_a_round_is_estimated_again_only_when_something_has_changed(here: World)
     over = datetime(2027, 6, 1, tzinfo=UTC)
     for tally, now in ((tallies[0], NOW), (tallies[1], NOW), (tallies[0], over)):
         for _ in range(2):
-            found = remembered.round(make, asked, 683, {683: tally}, now)
-            assert found == rounds(asked, {683: tally}, now)[683]
+            found = remembered.rounds(make, asked, [683], {683: tally}, now)
+            assert found == [rounds(asked, {683: tally}, now)[683]]
     assert len(made) == 2
+    kept: Kept = {}
     for earlier in tallies:  # the round before changes what is said of this one
         kept = {683: earlier, 684: RoundTally(684, 5, np.array([1, 4]))}
         for _ in range(2):
-            assert remembered.round(make, asked, 684, kept, over) == rounds(asked, kept, over)[684]
+            found = remembered.rounds(make, asked, [684], kept, over)
+            assert found == [rounds(asked, kept, over)[684]]
     assert made[2:] == [684, 684]
+    both = remembered.rounds(make, asked, [684, 683, 685], kept, over)
+    assert both == [rounds(asked, kept, over)[number] for number in (684, 683, 685)]
+    assert made[4:] == [685], "what is known is not made again beside what is not"
 
 
 def test_what_is_remembered_is_bounded(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,5 +159,5 @@ def test_what_is_remembered_is_bounded(here: World, monkeypatch: pytest.MonkeyPa
     asked, remembered = here.publish(survey(minimum_reports=1)), Remembered()
     (made,) = survey_results(asked, [], datetime(2026, 12, 2, tzinfo=UTC)).rounds[:1]
     for number in range(1_000):
-        remembered.round(lambda *_: made, asked, number, {}, NOW)
+        remembered.rounds(lambda *_: [made], asked, [number], {}, NOW)
     assert len(vars(vars(remembered)["_memory"])["_known"]) < 10

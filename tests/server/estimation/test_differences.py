@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from deniable.server.estimation.differences import Differences, differences, halved, reach
+from deniable.server.estimation.differences import Differences, differences, halved, reach, side
 from deniable.server.estimation.fixed_people import limits, noise
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.statements import statements
+from deniable.server.estimation.statements import counted, statements
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
@@ -18,14 +18,16 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
     """Of counts of the last option, and of reports."""
-    sides, halves = (
-        tuple(
-            statements(question, np.array([reports - count, count]), reports, level)
-            for count, reports in (now, then)
+    later, earlier = (
+        side(
+            [statements(question, cells, reports)],
+            counted(question, cells[None], reports).like(halved(0.95)),
+            None,
         )
-        for level in (0.95, halved(0.95))
+        for count, reports in (now, then)
+        for cells in (np.array([reports - count, count]),)
     )
-    return differences((sides[0], sides[1]), (halves[0], halves[1]), looks=False)
+    return differences(later, earlier)
 
 
 def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, scale: float) -> float:
@@ -37,7 +39,7 @@ def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, sca
         for held, people in zip(holders, (now, then), strict=True):
             counts, probabilities = law(held, people, design)
             middle.append(unbiased_share(counts / people, design))
-            spread.append(noise(limits(counts, people, design, 0.95), people, design))
+            spread.append(noise(limits(counts, people, design, 0.95), np.array(people), design))
             step += ONE / (2 * people * (design.keep - design.lie))
             chance.append(probabilities)
         truth = holders[0] / now - holders[1] / then

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation import possible
-from deniable.server.estimation.possible import FALSE_ALARM, Cells, fit
+from deniable.server.estimation.possible import FALSE_ALARM, Cells, fits
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.mechanisms import (
@@ -29,6 +29,7 @@ from deniable.shared.privacy.mechanisms import (
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.simulations.population.tallies import fixed
+from tests.server.estimation.single import fit
 from tests.shared.contract import exact_rows, for_each, named, small_mechanisms
 
 ONE_EPSILON = Epsilon("1")
@@ -96,9 +97,10 @@ def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float
     unflagged = np.array([1.0])
     for reports in range(1, 80):
         unflagged = np.append(unflagged * (1 - rate), 0) + np.append(0, unflagged * rate)
-        for ones in range(reports + 1):
-            if fit(mechanism, np.array([reports - ones, ones]), reports).p_value <= level:
-                unflagged[ones] = 0
+        ones = np.arange(reports + 1)
+        cells = np.stack([reports - ones, ones], axis=1)
+        found = fits(mechanism, cells, np.full_like(ones, reports))
+        unflagged[[each.p_value <= level for each in found]] = 0
     assert 1 - unflagged.sum() <= level
 
 

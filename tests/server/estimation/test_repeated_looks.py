@@ -8,6 +8,7 @@ import pytest
 
 from deniable.server.estimation import fixed_people, repeated_looks
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
+from deniable.server.estimation.fixed_numbers import positions
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
@@ -118,7 +119,7 @@ def test_limits_are_where_the_capital_is_reached(design: SupportDesign, reports:
     counts = np.unique(np.linspace(0, reports, 9).astype(np.int64))
     needed = repeated_looks._needed(0.95)
     rates, _ = repeated_looks.rates(counts, reports, 0.95)
-    tilts = repeated_looks._around(counts.astype(float), reports)
+    tilts = repeated_looks._around(counts.astype(float), np.array(float(reports)))
     capital = np.log(
         np.exp(
             tilts * counts[:, None] - reports * np.log1p(rates[:, None] * np.expm1(tilts)) - needed
@@ -157,7 +158,7 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
             if number % 25 and number > 10:
                 continue
             truth = high[:number].mean()
-            like = repeated_looks.mean(table, counts, 0.95)
+            like = repeated_looks.mean(positions(table), counts, 0.95)
             these = repeated_looks.mean_of_these(table, counts, 0.95)
             if not (like[0] <= shares[1] <= like[1] and these[0] <= truth <= these[1]):
                 failed += 1
@@ -178,7 +179,7 @@ def test_means_are_covered_at_every_look(table: NumberTable, places: str) -> Non
 def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> None:
     """The concave function is above the growth of every mixture of places, at every tilt."""
     rng = np.random.default_rng(3)
-    values = repeated_looks._positions(table)
+    values = positions(table)
     tilts = repeated_looks.TILTS / (values[-1] - values[0])
     rows = np.array(table.rows, dtype=np.float64) / ONE
     grid = np.linspace(0, 1, table.steps + 1)
@@ -192,7 +193,7 @@ def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> Non
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 def test_bets_are_fair_games(table: NumberTable) -> None:
     """Their expectation is 1 under the truth, for every stake; exactly, but for floats."""
-    values = repeated_looks._positions(table)
+    values = positions(table)
     rows = np.array(table.rows, dtype=np.float64) / ONE
     for place, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):
         expected = row @ (1 + np.multiply.outer(repeated_looks._stakes(values), values - place)).T

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from deniable.server.estimation import estimates
 from deniable.server.estimation.consistent import nearest_shares
 from deniable.server.estimation.shares import shares, unbiased_share
+from deniable.server.estimation.statements import statements
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.shared.privacy.shapes.support import SupportDesign
@@ -88,10 +89,12 @@ def test_without_a_report_nothing_is_said_but_what_the_mechanism_can_say() -> No
 
 @pytest.mark.parametrize("reports", [1, 50, 10**15])
 def test_all_options_at_zero_are_an_estimate_too(reports: int) -> None:
-    found = shares(np.zeros(4, dtype=np.int64), reports, Unary(Epsilon("1"), 4))
+    question = Choice("it", Unary(Epsilon("1"), 4), ("a", "b", "c", "d"), None)
+    found = statements(question, np.zeros(4, dtype=np.int64), reports)
+    low, high = found.like
     assert np.isfinite(found.estimate).all()
-    assert (found.low <= found.estimate).all()
-    assert (found.estimate < found.high).all()
+    assert (low <= found.estimate).all()
+    assert (found.estimate < high).all()
     assert (found.standard_error > 0).all()
     assert found.consistent == pytest.approx(0.25)
 

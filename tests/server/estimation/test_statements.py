@@ -93,32 +93,37 @@ def test_with_one_label_all_at_once_is_one_by_one() -> None:
 @pytest.mark.parametrize(("design", "looks"), list(product(DESIGNS, [False, True])))
 def test_the_floor_parts_what_is_told_from_none(design: SupportDesign, looks: bool) -> None:
     found = statements(choice(design), drawn(design, zipf(), 1), PEOPLE, looks=looks)
-    assert found.floor is not None
     told = found.every[0] > 0
     assert 0 < told.sum() < OPTIONS
     assert ((found.estimate >= found.floor - 1e-12) == told).all()
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "2", "8"])
+@pytest.mark.parametrize("looks", [False, True])
+def test_the_floor_is_that_of_the_least_count_that_is_told(epsilon: str, looks: bool) -> None:
+    """Of all that there are; where even all reports do not tell, there is none."""
+    told = []
+    for reports in (1, 2, 10, 60, 500, 5_000):
+        counts, design = np.arange(reports + 1), Unary(Epsilon(epsilon), reports + 1)
+        found = statements(choice(design), counts, reports, looks=looks)
+        above = np.append(found.estimate[found.every[0] > 0], np.nan)
+        assert above[0] == found.floor or (np.isnan(above[0]) and np.isnan(found.floor))
+        told.append(len(above) > 1)
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (epsilon == "8" and not looks, True)
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
 def test_of_options_that_nobody_holds_hardly_one_is_told(design: SupportDesign) -> None:
     """Exactly: the probability that any of them is above the floor."""
     held = np.array([PEOPLE, *[0] * (OPTIONS - 1)])
-    floor = statements(choice(design), drawn(design, held, 1), PEOPLE).floor
-    assert floor is not None
+    floor = float(statements(choice(design), drawn(design, held, 1), PEOPLE).floor)
     rate = design.lie / ONE
     count = round(PEOPLE * (rate + floor * (design.keep - design.lie) / ONE))
     assert OPTIONS * binom.sf(count - 1, PEOPLE, rate) <= 0.025
     assert (
         OPTIONS * binom.sf(count - 2, PEOPLE, rate) > 0.025
     )  # and the next lower one would not do
-
-
-def test_some_labels_of_all() -> None:
-    found = statements(choice(DESIGNS[0]), drawn(DESIGNS[0], zipf(), 1), PEOPLE)
-    some = found.of([3, 1])
-    assert (some.estimate == found.estimate[[3, 1]]).all()
-    assert (some.these[1] == found.these[1][[3, 1]]).all()
-    assert some.floor == found.floor
 
 
 TABLES = [LocalLaplace(Epsilon("1"), 8), LocalLaplace(Epsilon("4"), 8), Ternary(Epsilon("2"), 2)]
@@ -132,6 +137,14 @@ def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) ->
         where, weights = rng.random(4), rng.dirichlet([0.5] * 4)
         noise = weights @ [table.variance(1, place) for place in where]
         assert noise <= np.interp(weights @ where, places, most) + 1e-12
+
+
+def test_between_places_it_is_interpolated_as_by_numpy() -> None:
+    rng, places = np.random.default_rng(2), np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+    heights, at = rng.random((50, len(places))), rng.uniform(-0.5, 1.5, 50)
+    found = fixed_numbers._between(places, heights, at)
+    pairs = zip(at, heights, strict=True)
+    assert found == pytest.approx([np.interp(each, places, row) for each, row in pairs], rel=1e-15)
 
 
 def missed(table: NumberTable, high: float, people: int, runs: int, scale: float) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from deniable.server.estimation import Estimate, estimates
-from deniable.server.estimation.possible import FALSE_ALARM, fit
+from deniable.server.estimation.possible import FALSE_ALARM
 from deniable.server.estimation.texts import FALSE_DISCOVERY, random_buckets, search
 from deniable.server.estimation.texts.digits import FIRST as FIRST_STATE
 from deniable.server.estimation.texts.digits import NEVER, following, whole
@@ -23,6 +23,7 @@ from deniable.shared.survey.kinds.beginnings import FINAL
 from deniable.shared.survey.questions import Text
 from deniable.simulations.population import text_tally
 from tests.plausible import assert_implausible, assert_plausible
+from tests.server.estimation.single import fit
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 

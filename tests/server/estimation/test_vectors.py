@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation.possible import FALSE_ALARM, fit
+from deniable.server.estimation.possible import FALSE_ALARM
 from deniable.server.estimation.questions import estimates
 from deniable.server.estimation.vectors import deviations, whole
 from deniable.server.intake.codeword_sums import sums
@@ -23,6 +23,7 @@ from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Vector
 from deniable.simulations.population import fixed, of_vectors, rates
 from tests.plausible import assert_implausible, assert_plausible
+from tests.server.estimation.single import fit
 from tests.shared.test_k_closest import directions, surprise
 from tests.survey_texts import survey_text, vector
 

@@ -31,45 +31,54 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.estimation.clopper_pearson import beta_quantile
+from deniable.server.estimation.roots import brent
+
 Array = npt.NDArray[np.float64]
+Interval = tuple[Array, Array]
 ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
 
 
-def interval(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
-    """Of the mean that `counts` reports of ascending `values` were drawn from."""
+def interval(values: Array, counts: Array, confidence: float) -> Interval:
+    """Of the mean that `counts` reports of ascending `values` were drawn from; of as many means as
+    either has rows."""
     tail = (1 - confidence) / 2
-    low = -_upper(-values[::-1], counts[::-1], tail)
+    low = -_upper(-values[..., ::-1], counts[..., ::-1], tail)
     return low, _upper(values, counts, tail)
 
 
-def _upper(values: Array, counts: Array, tail: float) -> float:
-    shapes = counts.copy()
-    shapes[-1] += 1
+def _upper(values: Array, counts: Array, tail: float) -> Array:
+    """Rows together in which equally many values are seen: nothing is added that is 0, which would
+    change how a sum is rounded."""
+    shape = np.broadcast_shapes(values.shape, counts.shape)
+    values, shapes = (
+        np.broadcast_to(each, shape).reshape(-1, shape[-1]) for each in (values, counts)
+    )
+    shapes = shapes + (np.arange(shape[-1]) == shape[-1] - 1)
     seen = shapes > 0
-    values, shapes = values[seen], shapes[seen]
-    if len(values) == 1:
-        return float(values[0])
-    if len(values) == 2:
-        return _beta_upper(values, shapes, tail)
-    return _saddlepoint_upper(values, shapes, tail)
+    number, upper = seen.sum(1), values[:, -1].copy()
+    for many in np.unique(number[number > 1]).tolist():
+        rows = number == many
+        some, parts = (each[rows][seen[rows]].reshape(-1, many) for each in (values, shapes))
+        upper[rows] = (_beta_upper if many == 2 else _saddlepoint_upper)(some, parts, tail)
+    return upper.reshape(shape[:-1])
 
 
-def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> float:
+def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
     """Every pole above the highest value is the saddlepoint of one mean: the pole is searched for
     whose mean lies above with the tail's probability. The nearer the pole, the higher the mean."""
-    from scipy.optimize import brentq
+    top = values[:, -1]
+    below = values - top[:, None]  # the top becomes 0, so that a pole next to it loses no digits
+    total = shapes.sum(1)
+    centre = np.vecdot(below, shapes) / total
+    spread = np.sqrt(np.vecdot(shapes, (below - centre[:, None]) ** 2))
+    nearest, farthest = np.log(-below[:, 0] / total / 1000), np.log(centre + 10 * spread)
 
-    top = values[-1]
-    below = values - top  # the top becomes 0, so that a pole next to it loses no digits
-    total, centre = shapes.sum(), below @ shapes / shapes.sum()
-    nearest = math.log(-below[0] / total / 1000)
-    farthest = math.log(centre + 10 * math.sqrt(shapes @ (below - centre) ** 2))
+    def excess(logarithm: Array) -> Array:
+        return at_pole(np.exp(logarithm), below, shapes)[1] - tail
 
-    def excess(logarithm: float) -> float:
-        return float(at_pole(np.exp(logarithm), below, shapes)[1]) - tail
-
-    pole = np.exp(brentq(excess, nearest, farthest, xtol=1e-10))
-    return float(top + at_pole(pole, below, shapes)[0])
+    pole = np.exp(brent(excess, nearest, farthest, 1e-10))
+    return np.asarray(top + at_pole(pole, below, shapes)[0])
 
 
 def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
@@ -82,15 +91,13 @@ def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
 
     above = np.asarray(pole)[..., np.newaxis]
     weights = shapes / (above - values)
-    x = weights @ values / weights.sum(-1)
+    x = np.vecdot(weights, values) / weights.sum(-1)
     apart = values - x[..., np.newaxis]
     w = np.sqrt(2 * (shapes * np.log1p(apart / (x - pole)[..., np.newaxis])).sum(-1))
     u = np.sqrt((shapes * (apart / (above - values)) ** 2).sum(-1))
     return x, ndtr(-w) + np.exp(-(w**2) / 2) * (1 / u - 1 / w) / ROOT_OF_TWO_PI
 
 
-def _beta_upper(values: Array, shapes: Array, tail: float) -> float:
-    from deniable.server.estimation.clopper_pearson import beta_quantile
-
-    share = beta_quantile(shapes[1:], shapes[:1], 1 - tail)
-    return float(values[0] + (values[1] - values[0]) * share[0])
+def _beta_upper(values: Array, shapes: Array, tail: float) -> Array:
+    (low, high), (failures, successes) = values.T, shapes.T
+    return np.asarray(low + (high - low) * beta_quantile(successes, failures, 1 - tail))

@@ -16,9 +16,9 @@ half-plane [3], at arguments that are there when t is. So all its roots are real
 n terms 1 + q_j t, and the successes are again a sum of n independent trials, whose rates q_j add up
 to n times the mean of r_i over all N.
 
-Beta quantiles are slow, and a choice may have 65,536 options. Equal counts are computed once; where
-both shapes are above 500 the Cornish-Fisher expansion takes over, whose error is below 2.5e-5
-standard deviations there. The limit is moved out by 1e-4, so nothing of the coverage is lost.
+Beta quantiles are slow: where both shapes are above 500 the Cornish-Fisher expansion takes over,
+whose error is below 2.5e-5 standard deviations there. The limit is moved out by 1e-4, so nothing of
+the coverage is lost.
 
 [1] Clopper, Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
     binomial", Biometrika 26(4).
@@ -35,22 +35,29 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.estimation.once import each_once
+
 Array = npt.NDArray[np.float64]
 
 LARGE = 500.0
 OUTWARD = 1e-4  # standard deviations
 
 
-def limits(counts: npt.NDArray[np.int64], trials: int, confidence: float) -> tuple[Array, Array]:
+@each_once
+def limits(successes: Array, trials: Array, confidence: float) -> tuple[Array, Array]:
     """The lowest and the highest rate that each count is compatible with."""
-    distinct, where = np.unique(counts, return_inverse=True)
-    successes, failures = distinct.astype(np.float64), (trials - distinct).astype(np.float64)
-    tail = (1 - confidence) / 2
-    low = np.where(successes > 0, beta_quantile(np.maximum(successes, 1), failures + 1, tail), 0.0)
+    failures, tail = trials - successes, (1 - confidence) / 2
     high = np.where(
         failures > 0, beta_quantile(successes + 1, np.maximum(failures, 1), 1 - tail), 1.0
     )
-    return low[where], high[where]
+    return lowest(successes, trials, confidence), high
+
+
+def lowest(successes: Array, trials: Array, confidence: float) -> Array:
+    """The lowest alone."""
+    tail = (1 - confidence) / 2
+    found = beta_quantile(np.maximum(successes, 1), trials - successes + 1, tail)
+    return np.where(successes > 0, found, 0.0)
 
 
 def beta_quantile(a: Array, b: Array, probability: float) -> Array:

@@ -17,8 +17,9 @@ Array = npt.NDArray[np.float64]
 
 
 def nearest_shares(shares: Array) -> Array:
-    descending = np.sort(shares)[::-1]
-    excess = (np.cumsum(descending) - 1) / np.arange(1, len(shares) + 1)
-    positive = int(np.count_nonzero(descending > excess))
-    nearest: Array = np.maximum(shares - excess[positive - 1], 0.0)
+    """Of one list of shares, or of each row."""
+    descending = np.sort(shares, axis=-1)[..., ::-1]
+    excess = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, shares.shape[-1] + 1)
+    positive = np.count_nonzero(descending > excess, axis=-1, keepdims=True)
+    nearest: Array = np.maximum(shares - np.take_along_axis(excess, positive - 1, axis=-1), 0.0)
     return nearest

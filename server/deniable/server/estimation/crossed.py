@@ -16,9 +16,9 @@ The standard error is that of the reports' values, and at least that of somebody
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ Interval = tuple[Array, Array]
 @dataclass(frozen=True)
 class Joint:
     """One number for each answer of the one and each of the other in each array, the second
-    question's answers within the first's."""
+    question's answers within the first's; of several rounds, a row for each."""
 
     estimate: Array
     standard_error: Array
@@ -50,14 +50,14 @@ class Joint:
 
 @dataclass(frozen=True)
 class Pair:
-    """What reports say of two questions that are crossed."""
+    """What reports say of two questions that are crossed, in one round or in several."""
 
     first: SupportDesign
     second: SupportDesign
     one: Cells  # how many support each answer of the first
     other: Cells  # and of the second
     both: Cells  # of both: a row for each of the first, a column for each of the second
-    reports: int
+    reports: int | Cells
 
     @classmethod
     def of(
@@ -65,49 +65,52 @@ class Pair:
         designs: tuple[SupportDesign, SupportDesign],
         cells: tuple[Cells, Cells],
         crossed: Cells,
-        reports: int,
+        reports: int | Cells,
     ) -> Pair:
         """From what the tally counts: the cells of each question, and of both."""
         first, second = designs
-        both = np.apply_along_axis(partial(supports, first), 0, crossed)
-        both = np.apply_along_axis(partial(supports, second), 1, both)
+        both = supports(first, crossed.swapaxes(-1, -2)).swapaxes(-1, -2)
         one, other = (supports(*each) for each in zip(designs, cells, strict=True))
-        return cls(first, second, one, other, both, reports)
+        return cls(first, second, one, other, supports(second, both), reports)
+
+    @property
+    def answers(self) -> Sequence[Cells]:
+        """For each two answers: how many support the one, the other, and both; and all reports."""
+        one, other = self.one[..., :, None], self.other[..., None, :]
+        reports = np.asarray(self.reports)[..., None, None]
+        return np.broadcast_arrays(one, other, self.both, reports)
 
 
 def joint(pair: Pair, confidence: float = CONFIDENCE, looks: bool = False) -> Joint:
     """From at least one report. `looks` where its intervals are to hold at every look at once."""
     counts, values = quarters(pair), _values(pair.first, pair.second)
     order = np.argsort(values)
-    values, counts = values[order], counts[:, order]
-    estimate = np.array([float(share) for share in unbiased_shares(pair)])
+    values, counts = values[order], np.take(counts, order, axis=-1)
+    exact = [float(share) for share in unbiased_shares(pair)]
+    estimate = np.array(exact).reshape(counts.shape[:-1])
     return Joint(
         estimate=estimate,
         standard_error=_errors(pair, values, counts),
         consistent=nearest_shares(estimate),
         like=_limits(values, counts, confidence, looks),
-        every=_limits(values, counts, at_once(len(counts), confidence), looks),
+        every=_limits(values, counts, at_once(counts.shape[-2], confidence), looks),
     )
 
 
 def unbiased_shares(pair: Pair) -> list[Fraction]:
-    """Exactly: the sum of (s ONE - q) (s' ONE - q') over all reports."""
+    """Exactly: the sum of (s ONE - q) (s' ONE - q') over all reports; round after round."""
     q, q_other = pair.first.lie, pair.second.lie
-    scale = (pair.first.keep - q) * (pair.second.keep - q_other) * pair.reports
-    return [
-        Fraction(
-            both * ONE**2 - ONE * (q_other * one + q * other) + q * q_other * pair.reports, scale
-        )
-        for one, row in zip(pair.one.tolist(), pair.both.tolist(), strict=True)
-        for other, both in zip(pair.other.tolist(), row, strict=True)
-    ]
+    one, other, both, reports = (each.astype(object) for each in pair.answers)
+    totals = both * ONE**2 - ONE * (q_other * one + q * other) + q * q_other * reports
+    scales = (pair.first.keep - q) * (pair.second.keep - q_other) * reports
+    return [Fraction(*each) for each in zip(totals.ravel(), scales.ravel(), strict=True)]
 
 
 def quarters(pair: Pair) -> Cells:
     """For each two answers: how many reports support both, either only, and none."""
-    first, second = pair.one[:, None] - pair.both, pair.other[None, :] - pair.both
-    none = pair.reports - pair.both - first - second
-    return np.stack([pair.both, first, second, none], axis=-1).reshape(-1, 4)
+    one, other, both, reports = pair.answers
+    parts = np.stack([both, one - both, other - both, reports - one - other + both], axis=-1)
+    return parts.reshape(*parts.shape[:-3], -1, 4)
 
 
 def _values(first: SupportDesign, second: SupportDesign) -> Array:
@@ -121,18 +124,17 @@ def _values(first: SupportDesign, second: SupportDesign) -> Array:
 
 
 def _limits(values: Array, counts: Cells, confidence: float, looks: bool) -> Interval:
-    interval = repeated_looks.mean_of_values if looks else bounded_mean.interval
-    found = [interval(values, each, confidence) for each in counts.astype(np.float64)]
-    low, high = np.array(found).T
-    return low, high
+    of = repeated_looks.mean if looks else bounded_mean.interval
+    return of(values, counts.astype(np.float64), confidence)
 
 
 def _errors(pair: Pair, values: Array, counts: Cells) -> Array:
-    rates = counts / pair.reports
-    spread = rates @ values**2 - (rates @ values) ** 2
+    reports = np.asarray(pair.reports)[..., None]
+    rates = counts / reports[..., None]
+    mean, square = (np.vecdot(rates, each) for each in (values, values**2))
     least = math.prod(
         each.lie * (ONE - each.lie) / (each.keep - each.lie) ** 2
         for each in (pair.first, pair.second)
     )
-    errors: Array = np.sqrt(np.maximum(spread, least) / pair.reports)
+    errors: Array = np.sqrt(np.maximum(square - mean**2, least) / reports)
     return errors

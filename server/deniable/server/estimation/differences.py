@@ -18,6 +18,7 @@ found like the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -28,16 +29,48 @@ from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.statements import Interval, Statements
 
 Array = npt.NDArray[np.float64]
-Sides = tuple[Statements, Statements]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is compared: in each array a row for each round, and in it a number for each label. The
+    limits have half of the error probability."""
+
+    estimate: Array
+    noise: Array
+    step: Array
+    like: Interval
+    these: Interval | None  # where variances do not help
+
+    def of(self, places: list[int]) -> Side:
+        """Of some labels only."""
+
+        def some(limits: Interval) -> Interval:
+            return limits[0][:, places], limits[1][:, places]
+
+        return Side(
+            self.estimate[:, places],
+            self.noise[:, places],
+            self.step[:, places],
+            some(self.like),
+            some(self.these) if self.these else None,
+        )
 
 
 @dataclass(frozen=True)
 class Differences:
-    """One number for each label in each array."""
+    """In each array a row for each two rounds, and in it a number for each label."""
 
     estimate: Array
     like: Interval
     these: Interval
+
+
+def side(found: Sequence[Statements], like: Interval, these: Interval | None) -> Side:
+    """Of rounds of which this is said, with limits about people like these, and about these people
+    where a round of either side is looked at while its reports still come in."""
+    every = Statements.of_rounds(found)
+    return Side(every.estimate, every.noise, every.step, like, these)
 
 
 def halved(confidence: float) -> float:
@@ -45,32 +78,27 @@ def halved(confidence: float) -> float:
     return (1 + confidence) / 2
 
 
-def differences(
-    sides: Sides, halves: Sides, looks: bool, confidence: float = CONFIDENCE
-) -> Differences:
-    """Of the later less the earlier, `halves` with the confidence of `halved`; `looks` where one
-    of them is looked at while its reports still come in."""
-    (now, then), (now_halved, then_halved) = sides, halves
-    added = _apart(now_halved.these, then_halved.these) if looks else _added(now, then, confidence)
-    return Differences(
-        estimate=now.estimate - then.estimate,
-        like=_apart(now_halved.like, then_halved.like),
-        these=added,
-    )
+def differences(now: Side, then: Side, confidence: float = CONFIDENCE) -> Differences:
+    """Of the later less the earlier."""
+    if now.these and then.these:
+        these = _apart(now.these, then.these)
+    else:
+        these = _added(now, then, confidence)
+    return Differences(now.estimate - then.estimate, _apart(now.like, then.like), these)
 
 
 def _apart(now: Interval, then: Interval) -> Interval:
     return now[0] - then[1], now[1] - then[0]
 
 
-def reach(now: Array, then: Array, steps: float, confidence: float) -> Array:
+def reach(now: Array, then: Array, steps: float | Array, confidence: float) -> Array:
     """How far from a difference the truth may be, by the noise of both and what half a report of
     each moves it."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return z * np.sqrt(now + then) + steps
 
 
-def _added(now: Statements, then: Statements, confidence: float) -> Interval:
+def _added(now: Side, then: Side, confidence: float) -> Interval:
     middle = now.estimate - then.estimate
     far = reach(now.noise, then.noise, now.step + then.step, confidence)
     return middle - far, middle + far

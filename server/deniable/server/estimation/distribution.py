@@ -38,6 +38,7 @@ The quantiles' estimates are its own. Intervals do not depend on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -91,43 +92,62 @@ class Distribution:
         return len(self.share) - 1
 
 
-def distribution(
+def distributions(
     table: NumberTable, counts: Array, confidence: float = CONFIDENCE, looks: bool = False
-) -> Distribution | None:
-    """None where the intervals would be too wide. `looks` where they are to hold at every look."""
-    parts = informative_parts(table, counts.sum(), confidence, looks)
-    if parts is None:
-        return None
+) -> list[Distribution | None]:
+    """For each row of counts; None where the intervals would be too wide. `looks` where they are to
+    hold at every look."""
+    found: list[Distribution | None] = [None] * len(counts)
+    parts = [informative_parts(table, each, confidence, looks) for each in counts.sum(1).tolist()]
+    for several in {each for each in parts if each is not None}:
+        places = [place for place, each in enumerate(parts) if each == several]
+        alike = _in_parts(table, counts[places], several, confidence, looks)
+        for place, each in zip(places, alike, strict=True):
+            found[place] = each
+    return found
+
+
+def _in_parts(
+    table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool
+) -> Iterator[Distribution]:
     values, misfit = cumulative_values(table, parts)
     ends = np.zeros((1, table.symbols)), np.ones((1, table.symbols))
     shares = np.diff(values, axis=0, prepend=ends[0], append=ends[1])
-    rates = counts / counts.sum()
-    cumulative = [0, *values @ rates, 1]
-    ends_of_band = band(table, counts, parts, confidence, looks)
-    fine = likeliest(_rows(table), counts)
-    return Distribution(
-        share=shares @ rates,
-        share_interval=_limits(shares, counts, confidence, looks, 2 * misfit),
-        share_consistent=_at_points(table.steps, parts) @ fine,
-        below=np.array([(before + with_it) / 2 for before, with_it in pairwise(cumulative)]),
-        below_interval=ends_of_band,
-        below_consistent=_below(fine)[:: table.steps // parts],
-        quantiles=tuple(
-            Quantile(level, _at_level(level, fine), *quantile_interval(level, ends_of_band))
-            for level in LEVELS
-        ),
-    )
+    held = band(table, counts, parts, confidence, looks)
+    intervals = _limits(shares, counts, confidence, looks, 2 * misfit)
+    for row, low, high, *held_here in zip(counts, *intervals, *held, strict=True):
+        rates = row / row.sum()
+        cumulative = [0, *values @ rates, 1]
+        fine = likeliest(_rows(table), row)
+        ends_of_band = held_here[0], held_here[1]
+        yield Distribution(
+            share=shares @ rates,
+            share_interval=(low, high),
+            share_consistent=_at_points(table.steps, parts) @ fine,
+            below=np.array([(before + with_it) / 2 for before, with_it in pairwise(cumulative)]),
+            below_interval=ends_of_band,
+            below_consistent=_below(fine)[:: table.steps // parts],
+            quantiles=tuple(
+                Quantile(level, _at_level(level, fine), *quantile_interval(level, ends_of_band))
+                for level in LEVELS
+            ),
+        )
 
 
 def band(
     table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool = False
 ) -> Interval:
-    """Of the shares at or below every point, all of them at once."""
+    """Of the shares at or below every point, all of them at once; for each row of counts."""
     values, misfit = cumulative_values(table, parts)
     each = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
     low, high = _limits(values, counts, each, looks, misfit)
-    rising, falling = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
-    return np.array([0, *np.clip(rising[:-1], 0, 1), 1]), np.array([*np.clip(falling, 0, 1), 1])
+    rising = np.maximum.accumulate(low, axis=-1)[..., :-1]
+    falling = np.minimum.accumulate(high[..., ::-1], axis=-1)[..., ::-1]
+    none, every = np.zeros_like(low[..., :1]), np.ones_like(low[..., :1])
+    return (
+        np.concatenate([none, np.clip(rising, 0, 1), every], axis=-1),
+        np.concatenate([np.clip(falling, 0, 1), every], axis=-1),
+    )
 
 
 def quantile_interval(level: float, held: Interval) -> tuple[float, float]:
@@ -193,14 +213,12 @@ def _at_points(steps: int, parts: int) -> Array:
 def _limits(
     values: Array, counts: Array, confidence: float, looks: bool, misfit: float
 ) -> Interval:
-    found = [_interval(each, counts, confidence, looks) for each in values]
-    return np.array([low for low, _ in found]) - misfit, np.array([up for _, up in found]) + misfit
-
-
-def _interval(values: Array, counts: Array, confidence: float, looks: bool) -> tuple[float, float]:
-    ascending = np.argsort(values, kind="stable")
-    of = repeated_looks.mean_of_values if looks else bounded_mean.interval
-    return of(values[ascending], counts[ascending], confidence)
+    ascending = np.argsort(values, axis=-1, kind="stable")
+    of = repeated_looks.mean if looks else bounded_mean.interval
+    low, high = of(
+        np.take_along_axis(values, ascending, -1), np.take(counts, ascending, -1), confidence
+    )
+    return low - misfit, high + misfit
 
 
 def likeliest(rows: Array, counts: Array) -> Array:

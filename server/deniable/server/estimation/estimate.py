@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
 CONFIDENCE = 0.95
 
 
@@ -28,3 +33,13 @@ class Estimate:
     consistent: float
     method: str
     note: str | None = None  # what else its row says
+
+
+@dataclass(frozen=True)
+class Points:
+    """The same of many: in each array a row for each round, if there are several, and in it one
+    number for each label."""
+
+    estimate: Array
+    standard_error: Array
+    consistent: Array

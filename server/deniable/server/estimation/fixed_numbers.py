@@ -21,63 +21,76 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean
+from deniable.server.estimation.roots import brent
 from deniable.shared.privacy.shapes.number_table import NumberTable
 
 Array = npt.NDArray[np.float64]
+Interval = tuple[Array, Array]
 
 PLACES = 256  # about so many are looked at, and at least two for each step
 
 
-def limits(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
+def limits(table: NumberTable, counts: Array, confidence: float) -> Interval:
     """As positions in the range, 0 its low end and 1 its high one. From at least one report."""
-    values = _positions(table)
+    values = positions(table)
     if len(values) == 2:
         return bounded_mean.interval(values, counts, confidence)
-    reports = int(counts.sum())
-    mean = float(values @ counts / reports)
+    reports = counts.sum(-1)
+    mean = np.vecdot(counts, values) / reports
     places, worst = most_noise(table)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    spread = np.sqrt(np.minimum(worst, _seen(table, counts)) / reports)
-    reach = z * spread + step(table, reports)
+    spread = np.sqrt(np.minimum(worst, _seen(table, counts)[..., None]) / reports[..., None])
+    reach = z * spread + step(table, reports)[..., None]
     low = _least(places, reach, mean)
-    high = 1 - _least(1 - places[::-1], reach[::-1], 1 - mean)
+    high = 1 - _least(1 - places[::-1], reach[..., ::-1], 1 - mean)
     return low, high
 
 
-def step(table: NumberTable, reports: int) -> float:
+def step(table: NumberTable, reports: Array) -> Array:
     """What one report moves the mean at the most."""
-    values = _positions(table)
-    return float(values[-1] - values[0]) / reports
+    values = positions(table)
+    return np.asarray((values[-1] - values[0]) / reports)
 
 
-def noise(table: NumberTable, counts: Array) -> float:
+def noise(table: NumberTable, counts: Array) -> Array:
     """The variance of the mean, at the most, in units of the range."""
-    reports = counts.sum()
-    mean = float(_positions(table) @ counts / reports)
-    worst = float(np.interp(mean, *most_noise(table)))
-    return min(worst, _seen(table, counts)) / float(reports)
+    reports = counts.sum(-1)
+    mean = np.vecdot(counts, positions(table)) / reports
+    worst = np.interp(mean, *most_noise(table))
+    return np.asarray(np.minimum(worst, _seen(table, counts)) / reports)
 
 
-def _seen(table: NumberTable, counts: Array) -> float:
+def _seen(table: NumberTable, counts: Array) -> Array:
     """The variance of the reports."""
-    values, reports = _positions(table), float(counts.sum())
-    mean = float(values @ counts / reports)
-    seen = float((values - mean) ** 2 @ counts) / max(reports - 1, 1)
-    return max(seen, table.least_variance(1))
+    values, reports = positions(table), counts.sum(-1)
+    mean = np.vecdot(counts, values) / reports
+    apart = values - mean[..., None]
+    seen = np.vecdot(apart**2, counts) / np.maximum(reports - 1, 1)
+    return np.asarray(np.maximum(seen, table.least_variance(1)))
 
 
-def _positions(table: NumberTable) -> Array:
+def positions(table: NumberTable) -> Array:
+    """The symbols' values, in units of the range."""
     return np.array([float(value) for value in table.values]) / table.steps
 
 
-def _least(places: Array, reach: Array, mean: float) -> float:
+def _least(places: Array, reach: Array, mean: Array) -> Array:
     """The least m that has the mean within reach: the reach is concave, so there is one such."""
-    from scipy.optimize import brentq
 
-    def short(m: float) -> float:
-        return m + float(np.interp(m, places, reach)) - mean
+    def short(m: Array) -> Array:
+        return m + _between(places, reach, m) - mean
 
-    return float(brentq(short, mean - float(reach.max()) - 1e-9, mean, xtol=1e-12))
+    return brent(short, mean - reach.max(-1) - 1e-9, mean, 1e-12)
+
+
+def _between(places: Array, heights: Array, at: Array) -> Array:
+    """As numpy interpolates, for each its own heights."""
+    right = np.clip(np.searchsorted(places, at, side="right"), 1, len(places) - 1)
+    low, high = (
+        np.take_along_axis(heights, end[..., None], -1)[..., 0] for end in (right - 1, right)
+    )
+    slope = (high - low) / (places[right] - places[right - 1])
+    return np.asarray(slope * (np.clip(at, places[0], places[-1]) - places[right - 1]) + low)
 
 
 @lru_cache(maxsize=64)

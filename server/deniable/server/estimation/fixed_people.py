@@ -7,11 +7,11 @@ on each other: reports are independent, and each supports it with rate p or q. T
 the least k with P[C >= c] > tail, the upper one mirrors it: two one-sided tests, each of which
 errs with at most (1 - confidence) / 2.
 
-Up to SMALL reports the whole table of tails is summed. Above it a saddlepoint gives the tail [1],
-to within 3 per cent of itself, and the limits are moved out by that much; where counts vary so
-little that a single person matters, the tails around the limit are summed again. At the tilt s
-every bit is rated p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there is
-known at once: (c - n q') / (p' - q'). The s is searched for whose tail is the right one.
+Up to SMALL reports the tails are summed. Above it a saddlepoint gives the tail [1], to within 3 per
+cent of itself, and the limits are moved out by that much; where counts vary so little that a single
+person matters, the tails around the limit are summed again. At the tilt s every bit is rated
+p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there is known at once:
+(c - n q') / (p' - q'). The s is searched for whose tail is the right one.
 
 There is no k below 0 or above n. So that nothing is clipped, a limit that would be there keeps its
 distance: that of the law at the end, moved as far as the count lies off.
@@ -30,11 +30,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.roots import roots
+from deniable.server.estimation.once import each_once
+from deniable.server.estimation.roots import least, roots
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
 
 SMALL = 200  # reports
 OUTWARD = 0.97  # of the tail's probability, where it is not summed exactly
@@ -44,88 +47,94 @@ FEW = 9.0  # a variance of the count below which a single person matters
 AROUND = np.arange(-30, 31)  # ten standard deviations
 
 
-def limits(
-    counts: npt.NDArray[np.int64], people: int, design: SupportDesign, confidence: float
-) -> tuple[Array, Array]:
+@each_once
+def limits(counts: Array, people: Array, design: SupportDesign, confidence: float) -> Interval:
     """The lowest and the highest share of these people that each count is compatible with."""
-    if not people:
-        nothing = np.full(len(counts), np.inf)
-        return -nothing, nothing
     keep, lie, tail = design.keep / ONE, design.lie / ONE, (1 - confidence) / 2
-    distinct, where = np.unique(counts, return_inverse=True)
-    from_below = np.array([distinct, people - distinct], dtype=np.float64)
     held, missed = np.array([[keep], [1 - lie]]), np.array([[lie], [1 - keep]])
-    low, others = _least(from_below, people, held, missed, tail)
-    return low[where] / people, (people - others)[where] / people
+    from_below, small = np.array([counts, people - counts]), people <= SMALL
+    found = np.empty_like(from_below)
+    for some, of in ((small, _least_of_few), (~small, _least_of_many)):
+        if some.any():
+            found[:, some] = of(from_below[:, some], people[some], held, missed, tail)
+    low, others = found
+    return low / people, (people - others) / people
 
 
-def noise(shares: tuple[Array, Array], people: int, design: SupportDesign) -> Array:
+def noise(shares: Interval, people: Cells, design: SupportDesign) -> Array:
     """The variance of an estimate at the worst of the shares between these: it is linear in them,
     hence that of one of the two."""
     return np.maximum(*(_variance_of(np.clip(share, 0, 1), people, design) for share in shares))
 
 
-def _variance_of(shares: Array, people: int, design: SupportDesign) -> Array:
+def _variance_of(shares: Array, people: Cells, design: SupportDesign) -> Array:
     keep, lie = design.keep / ONE, design.lie / ONE
     counted = _variance(shares * people, people, keep, lie)
-    return counted / (people * (keep - lie)) ** 2
+    return np.asarray(counted / (people * (keep - lie)) ** 2)
 
 
-def _least(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
-    """The least number of holders, by the saddlepoint or by the sum; a row for each rate."""
-    small = people <= SMALL
-    tail *= 1.0 if small else OUTWARD
-    first, last = np.split(_quantiles(people, np.concatenate([lie, keep]), tail), 2)
-    result = (counts - first) / (keep - lie)
+def _least_of_few(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
+    """The least number of holders; a row for each rate."""
+    rates = zip(counts, keep[:, 0].tolist(), lie[:, 0].tolist(), strict=True)
+    found = np.array([_summed(row, people, yes, no, tail) for row, yes, no in rates])
+    first, last = _outermost(people, keep, lie, tail)
+    below = np.minimum((counts - first) / (keep - lie), 0.0)
+    above = np.maximum(people + (counts - last) / (keep - lie), people)
+    return np.where(found == 0, below, np.where(found > people, above, found))
+
+
+def _least_of_many(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
+    """The same by the saddlepoint."""
+    tail *= OUTWARD
+    first, last = _outermost(people, keep, lie, tail)
     above = people + (counts - last) / (keep - lie)
-    if small:
-        tables = [
-            _summed(people, *rates, tail) for rates in zip(keep[:, 0], lie[:, 0], strict=True)
-        ]
-        least = np.array(
-            [table[row.astype(np.int64)] for table, row in zip(tables, counts, strict=True)]
-        )
-        inside, beyond = (least > 0) & (least <= people), least > people
-        result = np.where(inside, least, np.where(beyond, np.maximum(above, people), result))
-        return np.where(least == 0, np.minimum(result, 0.0), result)
-    result = np.where(counts > last, above, result)
+    result = np.where(counts > last, above, (counts - first) / (keep - lie))
     inside = (first < counts) & (counts <= last)
-    keep, lie = (np.broadcast_to(rates, counts.shape)[inside] for rates in (keep, lie))
+    keep, lie, people = (
+        np.broadcast_to(each, counts.shape)[inside] for each in (keep, lie, people)
+    )
     if inside.any():
         result[inside] = _rounded(counts[inside], people, keep, lie, tail)
     return result
 
 
-def _rounded(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
+def _rounded(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
     """People are whole."""
     found = _searched(counts, people, keep, lie, tail)
     result: Array = np.ceil(found - ROUNDING)
     few = _variance(found, people, keep, lie) < FEW
     if few.any():
         result[few] = _checked(
-            result[few], counts[few], people, keep[few], lie[few], tail / OUTWARD
+            result[few], counts[few], people[few], keep[few], lie[few], tail / OUTWARD
         )
     return result
 
 
 def _checked(
-    near: Array, counts: Array, people: int, keep: Array, lie: Array, tail: float
+    near: Array, counts: Array, people: Array, keep: Array, lie: Array, tail: float
 ) -> Array:
     """The least whole number next to these whose tail, summed exactly, is large enough."""
-    from scipy.stats import binom
-
-    least = np.minimum(near + 1, people)
+    found = np.minimum(near + 1, people)
     keep, lie = keep[:, None], lie[:, None]
     for candidate in (near, near - 1):
         holders = np.clip(candidate, 0, people)[:, None]
-        yes = np.floor(holders * keep) + AROUND
-        beyond = binom.sf(counts[:, None] - 1 - yes, people - holders, lie)
-        tails = np.sum(binom.pmf(yes, holders, keep) * beyond, axis=1)
-        least = np.where((tails > tail) & (candidate >= 0), holders[:, 0], least)
-    return least
+        yes: Array = np.floor(holders * keep) + AROUND
+        exactly = _at_least(yes, holders, keep) - _at_least(yes + 1, holders, keep)
+        beyond = _at_least(counts[:, None] - yes, people[:, None] - holders, lie)
+        tails = np.vecdot(exactly, beyond)
+        found = np.where((tails > tail) & (candidate >= 0), holders[:, 0], found)
+    return found
 
 
-def _searched(counts: Array, people: int, keep: Array, lie: Array, tail: float) -> Array:
+def _at_least(successes: Array, trials: Array, rate: Array) -> Array:
+    from scipy.special import bdtrc
+
+    inside = np.clip(successes - 1, 0, trials)
+    found = bdtrc(inside, trials.astype(np.int64), rate)
+    return np.where(successes <= 0, 1.0, np.where(successes > trials, 0.0, found))
+
+
+def _searched(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
     all_of_them = (math.log(tail) - people * np.log(lie)) / (np.log(keep) - np.log(lie))
     rates = np.minimum(counts, people - 0.5) / people
     wanted = -NormalDist().inv_cdf(tail)
@@ -144,7 +153,16 @@ def _searched(counts: Array, people: int, keep: Array, lie: Array, tail: float) 
     return np.where(counts == people, all_of_them, found)
 
 
-def _quantiles(people: int, rates: Array, tail: float) -> Array:
+def _outermost(people: Array, keep: Array, lie: Array, tail: float) -> tuple[Array, Array]:
+    """The counts that are reached with the tail's probability where nobody holds it, and where all
+    do."""
+    distinct, where = np.unique(people, return_inverse=True)
+    found = _quantiles(distinct, np.concatenate([lie, keep]), tail)[:, where]
+    first, last = np.split(found, 2)
+    return first, last
+
+
+def _quantiles(people: Array, rates: Array, tail: float) -> Array:
     """The counts that so many bits of one rate reach with the tail's probability: anything but
     whole, and no more than there are bits."""
     all_of_them = people * np.log(rates) >= math.log(tail)
@@ -152,13 +170,14 @@ def _quantiles(people: int, rates: Array, tail: float) -> Array:
     wanted, last = -NormalDist().inv_cdf(tail), _logit((people - 0.5) / people) - _logit(rates)
 
     def excess(tilt: Array) -> Array:
-        return _deviate(tilt, np.full_like(tilt, people), people, rates, rates) - wanted
+        return _deviate(tilt, people, people, rates, rates) - wanted
 
-    found = people * _tilted(rates, roots(excess, np.minimum(SMALLEST_TILT, last / 2), last))
+    first = np.minimum(SMALLEST_TILT, last / 2)
+    found = people * _tilted(rates, roots(excess, first, last, together=(0,)))
     return np.where(all_of_them, people, found)
 
 
-def _deviate(tilt: Array, holders: Array, people: int, keep: Array, lie: Array) -> Array:
+def _deviate(tilt: Array, holders: Array, people: Array, keep: Array, lie: Array) -> Array:
     """The normal deviate of P[C >= the mean at this tilt]."""
     yes, no, others = _tilted(keep, tilt), _tilted(lie, tilt), people - holders
     grown = np.expm1(tilt)
@@ -170,7 +189,7 @@ def _deviate(tilt: Array, holders: Array, people: int, keep: Array, lie: Array) 
     return deviate
 
 
-def _variance(holders: Array, people: int, keep: Any, lie: Any) -> Array:
+def _variance(holders: Array, people: Array | Cells, keep: Any, lie: Any) -> Array:
     found: Array = holders * keep * (1 - keep) + (people - holders) * lie * (1 - lie)
     return found
 
@@ -183,22 +202,34 @@ def _logit(rate: Any) -> Any:
     return np.log(rate) - np.log1p(-rate)
 
 
-@lru_cache(maxsize=64)
-def _summed(people: int, keep: float, lie: float, tail: float) -> npt.NDArray[np.int64]:
+def _summed(counts: Array, people: Array, keep: float, lie: float, tail: float) -> Cells:
     """For each count the least k of 0 .. n whose P[C >= count] is above the tail; else n + 1."""
-    holders, others = _binomials(people, keep), _binomials(people, lie)
-    least = np.full(people + 1, people + 1)
-    for k in range(people, -1, -1):
-        law = np.convolve(holders[k, : k + 1], others[people - k, : people - k + 1])
-        least[np.cumsum(law[::-1])[::-1] > tail] = k
-    return least
+    holders, beyond = _binomials(keep), _tails(lie)
+    wanted = np.clip(counts[:, None] - np.arange(SMALL + 1), 0, SMALL + 1).astype(np.int64)
+    all_of_them = people.astype(np.int64)
+
+    def is_likely(k: Cells) -> npt.NDArray[np.bool_]:
+        others = np.maximum(all_of_them - k, 0)[:, None]
+        tails = np.vecdot(holders[np.minimum(k, SMALL)], beyond[others, wanted])
+        return np.asarray(tails > tail)
+
+    return least(is_likely, np.zeros_like(all_of_them), all_of_them + 1)
 
 
-def _binomials(people: int, rate: float) -> Array:
+@lru_cache(maxsize=16)
+def _binomials(rate: float) -> Array:
     """Row k is the distribution of k bits of this rate."""
-    laws = np.zeros((people + 1, people + 1))
+    laws = np.zeros((SMALL + 1, SMALL + 1))
     laws[0, 0] = 1.0
-    for k in range(people):
+    for k in range(SMALL):
         laws[k + 1] = (1 - rate) * laws[k]
         laws[k + 1, 1:] += rate * laws[k, :-1]
     return laws
+
+
+@lru_cache(maxsize=16)
+def _tails(rate: float) -> Array:
+    """The probability that k bits are at least so many: 0 .. SMALL + 1."""
+    tails = np.zeros((SMALL + 1, SMALL + 2))
+    tails[:, :-1] = np.cumsum(_binomials(rate)[:, ::-1], axis=1)[:, ::-1]
+    return tails

@@ -12,14 +12,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean
-from deniable.server.estimation.estimate import CONFIDENCE, Estimate
+from deniable.server.estimation.estimate import CONFIDENCE, Points
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.questions import Number
+
+Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
 
 METHOD = (
     "Clopper-Pearson carried to many values (Gaffke), through the randomization; "
@@ -29,46 +35,56 @@ METHOD = (
 
 def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
     """The mean's place in the range, 0 its low end and 1 its high one, exactly."""
-    values = table.values
-    scale = math.lcm(*(value.denominator for value in values))
-    total = sum(
-        count * value.numerator * (scale // value.denominator)
-        for count, value in zip(counts, values, strict=True)
-    )
+    weights, scale = _whole_values(table)
+    total = sum(map(mul, counts, weights))
     return Fraction(total, scale * sum(counts) * table.steps)
 
 
-def mean(
-    counts: npt.NDArray[np.int64], question: Number, confidence: float = CONFIDENCE
-) -> Estimate:
+def means(counts: Cells, question: Number) -> Points:
     """Of a number question, in its own units."""
-    table, low_end = question.mechanism, Fraction(question.low)
+    reports = counts.sum(-1, keepdims=True)
+    rows = counts.reshape(-1, counts.shape[-1]).tolist()
+    raw = np.array([_mean(row, question) for row in rows]).reshape(reports.shape)
+    errors = question.span * _standard_error(counts, reports, question.mechanism)
+    return Points(raw, errors, np.clip(raw, question.low, question.high))
+
+
+def like(counts: Cells, question: Number, confidence: float = CONFIDENCE) -> Interval:
+    """The lowest and the highest mean of people like these."""
+    values = _values(question.mechanism)
+    return in_units(question, bounded_mean.interval(values, counts.astype(np.float64), confidence))
+
+
+def in_units(question: Number, places: Interval) -> Interval:
+    """From positions in the range, of one label each."""
+    low, high = (question.low + question.span * place[..., None] for place in places)
+    return low, high
+
+
+def _mean(counts: list[int], question: Number) -> float:
+    if not any(counts):
+        return math.nan
+    low_end = Fraction(question.low)
     span = Fraction(question.high) - low_end
-    reports = int(counts.sum())
-    raw = math.nan
-    if reports:
-        raw = float(low_end + span * unbiased_position(counts.tolist(), table))
-    values = np.array([float(value / table.steps) for value in table.values])
-    low, high = bounded_mean.interval(values, counts.astype(np.float64), confidence)
-    error = _standard_error(values, counts, table) if reports else math.nan
-    return Estimate(
-        label=question.labels[0],
-        estimate=raw,
-        low=float(low_end) + float(span) * low,
-        high=float(low_end) + float(span) * high,
-        standard_error=float(span) * error,
-        reports=reports,
-        confidence=confidence,
-        consistent=min(max(raw, float(low_end)), float(question.high)),
-        method=METHOD,
-    )
+    return float(low_end + span * unbiased_position(counts, question.mechanism))
 
 
-def _standard_error(
-    values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], table: NumberTable
-) -> float:
-    reports = int(counts.sum())
-    rates = counts / reports
-    centre = float(rates @ values)
-    observed = float(rates @ (values - centre) ** 2) / reports
-    return math.sqrt(max(observed, table.least_variance(reports)))
+def _standard_error(counts: Cells, reports: Cells, table: NumberTable) -> Array:
+    values = _values(table)
+    with np.errstate(invalid="ignore"):  # without a report
+        rates = counts / reports
+        apart = values - np.vecdot(rates, values)[..., None]
+        observed = np.vecdot(rates, apart**2)[..., None] / reports
+    least = np.vectorize(table.least_variance, [np.float64])(np.maximum(reports, 1))
+    return np.asarray(np.sqrt(np.maximum(observed, least)))
+
+
+@lru_cache(maxsize=64)
+def _whole_values(table: NumberTable) -> tuple[tuple[int, ...], int]:
+    """What the symbols stand for as whole numbers, and by what to divide them."""
+    scale = math.lcm(*(value.denominator for value in table.values))
+    return tuple(int(value * scale) for value in table.values), scale
+
+
+def _values(table: NumberTable) -> Array:
+    return np.array([float(value / table.steps) for value in table.values])

@@ -41,7 +41,6 @@ What is inside of the possible region is not noticed, however forged.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +49,7 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.estimation.roots import least
 from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.mechanism import MULTINOMIAL
@@ -63,7 +63,8 @@ from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
-Test = Callable[[int], float]  # log p of all reports but so many of those that fit worst
+Test = Callable[[Cells], Array]  # log p of all reports but so many of those that fit worst
+Bound = Callable[[Cells, Cells], Array]  # the same, told how many are left: at least one
 
 FALSE_ALARM = 1e-6  # of a round
 LEAST_P = 1e-300
@@ -77,133 +78,148 @@ class Fit:
     forged: int  # so many reports at least are not honest; 0 where none is noticed
 
 
-def fit(mechanism: Shape, cells: Cells, reports: int, questions: int = 1) -> Fit:
-    """Of one of a round's questions, from its tally."""
-    match mechanism:
-        case CyclicDesign():
-            test = _of_symbols(mechanism, cells, reports)
-        case SupportDesign():
-            test = _of_design(mechanism, cells, reports)
-        case NumberTable():
-            test = _of_table(mechanism, cells.astype(np.float64), reports)
-        case VectorDesign():
-            test = _of_vectors(mechanism, cells, reports)
-        case GroupedDesign():
-            return _of_groups(mechanism, cells, questions)
-        case _:
-            assert_never(mechanism)
-    found = min(0.0, test(0))
+def fits(mechanism: Shape, cells: Cells, reports: Cells, questions: int = 1) -> list[Fit]:
+    """Of one of a round's questions, from its tally; for each row of cells."""
+    if isinstance(mechanism, GroupedDesign):
+        return _of_groups(mechanism, cells, questions)
+    found = np.minimum(0.0, _test(mechanism, cells, reports)(np.zeros_like(reports)))
     allowed = math.log(FALSE_ALARM / questions)
-    noticed = found <= allowed
-    removed = range(reports + 1)
-    forged = bisect_left(removed, True, key=lambda m: test(m) > allowed) if noticed else 0
-    return Fit(max(LEAST_P, math.exp(max(found, math.log(LEAST_P)))), forged)
+    forged, noticed = np.zeros_like(reports), found <= allowed
+    if noticed.any():
+        forged[noticed] = _fewest(mechanism, cells[noticed], reports[noticed], allowed)
+    return [
+        Fit(max(LEAST_P, math.exp(max(log_p, math.log(LEAST_P)))), removed)
+        for log_p, removed in zip(found.tolist(), forged.tolist(), strict=True)
+    ]
 
 
-def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> Fit:
+def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> list[Fit]:
     """Each group by itself; what is forged in one group is not in another."""
     groups, size = mechanism.groups, mechanism.each.cells
     parts = [
-        fit(
+        fits(
             mechanism.each,
-            cells[group * size : (group + 1) * size],
-            int(reports),
+            cells[:, group * size : (group + 1) * size],
+            cells[:, group - groups],
             questions * groups,
         )
-        for group, reports in enumerate(cells[-groups:])
+        for group in range(groups)
     ]
-    lowest = min(part.p_value for part in parts)
-    return Fit(min(1.0, groups * lowest), sum(part.forged for part in parts))
+    return [
+        Fit(
+            min(1.0, groups * min(part.p_value for part in row)),
+            sum(part.forged for part in row),
+        )
+        for row in zip(*parts, strict=True)
+    ]
 
 
-def _of_design(design: SupportDesign, cells: Cells, reports: int) -> Test:
-    ascending = np.sort(cells).astype(np.float64)
-    size = np.arange(1, len(cells) + 1)
-    few, many = np.cumsum(ascending), np.cumsum(ascending[::-1])
+def _fewest(mechanism: Shape, cells: Cells, reports: Cells, allowed: float) -> Cells:
+    """So many are to be left out until the others are not noticed."""
+    test = _test(mechanism, cells, reports)
+    return least(lambda removed: test(removed) > allowed, np.zeros_like(reports), reports)
+
+
+def _test(mechanism: Shape, cells: Cells, reports: Cells) -> Test:
+    match mechanism:
+        case CyclicDesign():
+            bound = _of_symbols(mechanism, cells)
+        case SupportDesign():
+            bound = _of_design(mechanism, cells)
+        case NumberTable():
+            bound = _of_table(mechanism, cells.astype(np.float64), reports)
+        case VectorDesign():
+            bound = _of_vectors(mechanism, cells)
+        case GroupedDesign():
+            raise TypeError("each group is tested by itself")
+        case _:
+            assert_never(mechanism)
+
+    def log_p(removed: Cells) -> Array:
+        left = np.maximum(reports - removed, 1)
+        return np.where(removed < reports, bound(removed, left), 0.0)
+
+    return log_p
+
+
+def _of_design(design: SupportDesign, cells: Cells) -> Bound:
+    ascending = np.sort(cells, axis=1).astype(np.float64)
+    size = np.arange(1, cells.shape[1] + 1)
+    few, many = np.cumsum(ascending, axis=1), np.cumsum(ascending[:, ::-1], axis=1)
     p, q = design.keep / ONE, design.lie / ONE
     highest = np.minimum(p + (size - 1) * q, 1.0 if design.joint == MULTINOMIAL else np.inf)
     lowest = np.append(size[:-1] * q, highest[-1])  # some option is the answer
     most = np.minimum(size, design.encoding.most_cells)
     bits = np.ones_like(size) if design.joint == MULTINOMIAL else size
-    paid = _log_choose(size) + math.log(2 * len(cells))
+    paid = _log_choose(size) + math.log(2 * len(size))
 
-    def log_p(removed: int) -> float:
-        left = reports - removed
-        if left < 1:
-            return 0.0
-        below = _surprise(few, left * bits, lowest / bits, -1)
-        above = _surprise(np.maximum(many - removed * most, 0), left * bits, highest / bits, 1)
-        return float((paid - np.maximum(below, above)).min()) + _looks(left)
+    def bound(removed: Cells, left: Cells) -> Array:
+        trials = left[:, None] * bits
+        below = _surprise(few, trials, lowest / bits, -1)
+        above = _surprise(np.maximum(many - removed[:, None] * most, 0), trials, highest / bits, 1)
+        return np.asarray((paid - np.maximum(below, above)).min(1) + _looks(left))
 
-    return log_p
+    return bound
 
 
-def _of_symbols(design: CyclicDesign, cells: Cells, reports: int) -> Test:
+def _of_symbols(design: CyclicDesign, cells: Cells) -> Bound:
     """Of the two tests the one that finds more; both are paid for."""
-    ascending = np.sort(cells).astype(np.float64)
-    size = np.arange(1, len(cells) + 1)
-    few, many = np.cumsum(ascending), np.cumsum(ascending[::-1])
+    ascending = np.sort(cells, axis=1).astype(np.float64)
+    size = np.arange(1, cells.shape[1] + 1)
+    few, many = np.cumsum(ascending, axis=1), np.cumsum(ascending[:, ::-1], axis=1)
     blind, speaking = design.rates
-    silent = len(cells) - design.speaking
+    silent = len(size) - design.speaking
     highest = blind * size + (speaking - blind) * np.minimum(size, design.speaking)
     lowest = blind * size + (speaking - blind) * np.maximum(size - silent, 0)
-    paid = _log_choose(size) + math.log(4 * len(cells))
-    options = np.sort(supports(design, cells)).astype(np.float64)[[0, -1]]
+    paid = _log_choose(size) + math.log(4 * len(size))
+    options = np.sort(supports(design, cells), axis=1).astype(np.float64)
     keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
     paid_for_one = math.log(4 * design.options)
 
-    def log_p(removed: int) -> float:
-        left = reports - removed
-        if left < 1:
-            return 0.0
-        trials = np.full(len(cells), left)
+    def bound(removed: Cells, left: Cells) -> Array:
+        fewer, trials = removed[:, None], left[:, None]
         below = _surprise(few, trials, np.minimum(lowest, 1.0), -1)
-        above = _surprise(np.maximum(many - removed, 0), trials, np.minimum(highest, 1.0), 1)
-        rarest = _surprise(options[:1], trials[:1], lie, -1)
-        commonest = _surprise(np.maximum(options[1:] - removed, 0), trials[:1], keep, 1)
-        symbols = float((paid - np.maximum(below, above)).min())
-        single = paid_for_one - float(max(rarest[0], commonest[0]))
-        return min(symbols, single) + _looks(left)
+        above = _surprise(np.maximum(many - fewer, 0), trials, np.minimum(highest, 1.0), 1)
+        rarest = _surprise(options[:, :1], trials, lie, -1)
+        commonest = _surprise(np.maximum(options[:, -1:] - fewer, 0), trials, keep, 1)
+        symbols = (paid - np.maximum(below, above)).min(1)
+        single = paid_for_one - np.maximum(rarest, commonest)[:, 0]
+        return np.asarray(np.minimum(symbols, single) + _looks(left))
 
-    return log_p
+    return bound
 
 
-def _of_table(table: NumberTable, cells: Array, reports: int) -> Test:
+def _of_table(table: NumberTable, cells: Array, reports: Cells) -> Bound:
     scores, bounds, log_rows = _scores(table)
-    if not reports:
-        return lambda _: 0.0
-    totals = scores @ cells
-    spread = np.sqrt(np.maximum(scores**2 @ cells - totals**2 / reports, 1e-9))
-    outside = (totals - reports * bounds) / spread
-    worst = int(outside.argmax())
-    if outside[worst] < WORTH_A_LOOK:
-        return lambda _: 0.0
-    score, total = scores[worst], float(totals[worst])
+    totals, squares = ((each @ cells[:, :, None])[:, :, 0] for each in (scores, scores**2))
+    number = np.maximum(reports, 1)[:, None]
+    spread = np.sqrt(np.maximum(squares - totals**2 / number, 1e-9))
+    outside = (totals - number * bounds) / spread
+    far = [(row, outside[row].argmax()) for row in np.flatnonzero(outside.max(1) >= WORTH_A_LOOK)]
 
-    def log_p(removed: int) -> float:
-        left = reports - removed
-        if left < 1:
-            return 0.0
-        rest = total - removed * float(score.max())
-        return math.log(len(scores)) + _looks(left) - _chernoff(rest, left, score, log_rows)
+    def bound(removed: Cells, left: Cells) -> Array:
+        log_p, paid = np.zeros(len(cells)), math.log(len(scores)) + _looks(left)
+        for row, worst in far:
+            score = scores[worst]
+            rest = float(totals[row, worst] - removed[row] * score.max())
+            log_p[row] = paid[row] - _chernoff(rest, int(left[row]), score, log_rows)
+        return log_p
 
-    return log_p
+    return bound
 
 
-def _of_vectors(design: VectorDesign, cells: Cells, reports: int) -> Test:
-    length = float(np.linalg.norm(cells[: design.dimension] / UNIT))
+def _of_vectors(design: VectorDesign, cells: Cells) -> Bound:
+    sums = cells[:, : design.dimension] / UNIT
+    length = np.sqrt(np.vecdot(sums, sums))
 
-    def log_p(removed: int) -> float:
-        left = reports - removed
-        if left < 1:
-            return 0.0
-        outside = (length - removed - left * design.gain) / math.sqrt(left) - 1
-        return _looks(left) - max(0.0, outside) ** 2 / 2
+    def bound(removed: Cells, left: Cells) -> Array:
+        outside = (length - removed - left * design.gain) / np.sqrt(left) - 1
+        return np.asarray(_looks(left) - np.maximum(0.0, outside) ** 2 / 2)
 
-    return log_p
+    return bound
 
 
-def _surprise(totals: Array, trials: npt.NDArray[np.int64], rates: Array, side: int) -> Array:
+def _surprise(totals: Array, trials: Cells, rates: Array, side: int) -> Array:
     """-log of Chernoff's bound: so many of independent bits whose mean rate is at the least, or at
     the most, this one."""
     from scipy.special import rel_entr
@@ -270,6 +286,6 @@ def _log_choose(size: npt.NDArray[np.int64]) -> Array:
     return logarithms
 
 
-def _looks(reports: int) -> float:
+def _looks(reports: Cells) -> Array:
     """What it costs that every number of reports may be looked at."""
-    return math.log(reports) + math.log(reports + 1)
+    return np.array([math.log(each) + math.log(each + 1) for each in reports.tolist()])

@@ -41,7 +41,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.fixed_numbers import hull, places_of
+from deniable.server.estimation.fixed_numbers import hull, places_of, positions
+from deniable.server.estimation.once import each_once
 from deniable.server.estimation.roots import roots
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
@@ -58,43 +59,33 @@ DEVIATIONS = 3.5  # at which it does
 STEPS = 5  # of Newton's method, after which limits are exact to nine digits
 
 
-def rates(counts: Cells, reports: int, confidence: float) -> Interval:
+@each_once
+def rates(counts: Array, reports: Array, confidence: float) -> Interval:
     """The lowest and the highest rate at which people like these support what each counts."""
-    some, where, needed = *_distinct(counts), _needed(confidence)
-    low, high = _rate(some, reports, needed), 1 - _rate(reports - some, reports, needed)
-    return low[where], high[where]
+    low = lowest_rate(counts, reports, confidence)
+    return low, 1 - lowest_rate(reports - counts, reports, confidence)
 
 
-def holders(counts: Cells, people: int, design: SupportDesign, confidence: float) -> Interval:
+@each_once
+def holders(counts: Array, people: Array, design: SupportDesign, confidence: float) -> Interval:
     """The lowest and the highest share of these people."""
-    keep, lie = design.keep / ONE, design.lie / ONE
-    some, where, needed = *_distinct(counts), _needed(confidence)
-    low = _holders(some, people, keep, lie, needed) / people
-    high = 1 - _holders(people - some, people, 1 - lie, 1 - keep, needed) / people
-    return low[where], high[where]
+    keep, lie, needed = design.keep / ONE, design.lie / ONE, _needed(confidence)
+    low = _holders(counts, people, keep, lie, needed) / people
+    return low, 1 - _holders(people - counts, people, 1 - lie, 1 - keep, needed) / people
 
 
-def mean(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
-    """Of people like these, as positions in the range."""
-    return mean_of_values(_positions(table), counts, confidence)
-
-
-def mean_of_values(values: Array, counts: Array, confidence: float) -> tuple[float, float]:
-    """Of what people like these report, each report of one of the ascending `values`."""
+def mean(values: Array, counts: Array, confidence: float) -> Interval:
+    """Of people like these, whose reports have such values, ascending; of as many means as either
+    has rows."""
     needed = _needed(confidence)
-    return _bets(values, counts, needed), -_bets(-values[::-1], counts[::-1], needed)
+    return _bets(values, counts, needed), -_bets(-values[..., ::-1], counts[..., ::-1], needed)
 
 
-def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> tuple[float, float]:
+def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> Interval:
     """Of these people, as positions in the range."""
-    values, needed = _positions(table), _needed(confidence)
+    values, needed = positions(table), _needed(confidence)
     low = _known_noise(table, False, values, counts, needed)
-    return low, 1 - _known_noise(table, True, 1 - values[::-1], counts[::-1], needed)
-
-
-def _distinct(counts: Cells) -> tuple[Array, Cells]:
-    distinct, where = np.unique(counts, return_inverse=True)
-    return distinct.astype(np.float64), where
+    return low, 1 - _known_noise(table, True, 1 - values[::-1], counts[..., ::-1], needed)
 
 
 def _needed(confidence: float) -> float:
@@ -102,28 +93,25 @@ def _needed(confidence: float) -> float:
     return math.log(2 / (1 - confidence)) - WEIGHT
 
 
-def _positions(table: NumberTable) -> Array:
-    return np.array([float(value) for value in table.values]) / table.steps
-
-
-def _rate(counts: Array, reports: int, needed: float) -> Array:
+def lowest_rate(counts: Array, reports: Array, confidence: float) -> Array:
     """The least rate under which the capital is not yet there. One tilt alone is there at
     log(1 + r (e^t - 1)) = (t count - needed) / n: all of them together are there at a higher one.
     """
+    needed, of = _needed(confidence), reports[..., None]
     tilts = _around(counts, reports)
-    grown, staked = np.expm1(tilts), tilts * counts[:, None]
-    rate: Array = (np.expm1((staked - needed) / reports) / grown).max(1)
+    grown, staked = np.expm1(tilts), tilts * counts[..., None]
+    rate: Array = (np.expm1((staked - needed) / of) / grown).max(-1)
     for _ in range(STEPS):
-        inside = 1 + rate[:, None] * grown
-        rate += _farther(staked - reports * np.log(inside), reports * grown / inside, needed)
+        inside = 1 + rate[..., None] * grown
+        rate = rate + _farther(staked - of * np.log(inside), of * grown / inside, needed)
     return rate
 
 
-def _holders(counts: Array, reports: int, keep: float, lie: float, needed: float) -> Array:
+def _holders(counts: Array, reports: Array, keep: float, lie: float, needed: float) -> Array:
     """The same for the number of holders, in which the logarithm of each capital is linear."""
     tilts = _around(counts, reports)
     yes, no = (np.log1p(rate * np.expm1(tilts)) for rate in (keep, lie))
-    free, fall = tilts * counts[:, None] - reports * no, yes - no
+    free, fall = tilts * counts[:, None] - reports[:, None] * no, yes - no
     holders: Array = ((free - needed) / fall).max(1)
     for _ in range(STEPS):
         holders += _farther(free - holders[:, None] * fall, fall, needed)
@@ -133,72 +121,71 @@ def _holders(counts: Array, reports: int, keep: float, lie: float, needed: float
 def _farther(capitals: Array, falls: Array, needed: float) -> Array:
     """A step of Newton's. The logarithm of all capital is convex and falls, so steps from below
     stay below: too few of them leave a limit that is only wider."""
-    highest = capitals.max(1)
-    parts = np.exp(capitals - highest[:, None])
-    total = parts.sum(1)
-    farther: Array = (highest + np.log(total) - needed) * total / (parts * falls).sum(1)
+    highest = capitals.max(-1)
+    parts = np.exp(capitals - highest[..., None])
+    total = parts.sum(-1)
+    farther: Array = (highest + np.log(total) - needed) * total / (parts * falls).sum(-1)
     return np.maximum(farther, 0)
 
 
-def _around(counts: Array, reports: int) -> Array:
+def _around(counts: Array, reports: Array) -> Array:
     """The tilts next to so many deviations over the standard deviation of a count."""
     rate = (counts + 1) / (reports + 2)
     best = DEVIATIONS / np.sqrt(reports * rate * (1 - rate))
     places = np.rint(-2 * np.log2(best / TILTS[0])).astype(np.int64)
     first = np.clip(places + NEAR[0], 0, len(TILTS) - len(NEAR))
-    return np.asarray(TILTS[first[:, None] + np.arange(len(NEAR))])
+    return np.asarray(TILTS[first[..., None] + np.arange(len(NEAR))])
 
 
 def _logsumexp(exponents: Array) -> Array:
-    highest = exponents.max(1)
-    total: Array = highest + np.log(np.exp(exponents - highest[:, None]).sum(1))
+    highest = exponents.max(-1)
+    total: Array = highest + np.log(np.exp(exponents - highest[..., None]).sum(-1))
     return total
 
 
-def _bets(values: Array, counts: Array, needed: float) -> float:
+def _bets(values: Array, counts: Array, needed: float) -> Array:
     """The least mean against which no bet has won enough."""
-    reports, mean = counts.sum(), float(values @ counts / counts.sum())
-    tilts = _stakes(values)
+    reports, stakes = counts.sum(-1), _stakes(values)
+    mean = np.vecdot(values, counts) / reports
 
     def short(m: Array) -> Array:
-        return np.array([needed - _won(values, counts, float(m[0]))])
+        return needed - _won(values, counts, stakes, m)
 
-    won = math.expm1(needed / reports) / float(tilts[0])
-    found = roots(short, np.array([values[0] - won]), np.array([mean]))
-    return max(float(found[0]), float(values[0]))
+    won = np.expm1(needed / reports) / stakes[..., 0]
+    return np.maximum(roots(short, values[..., 0] - won, mean), values[..., 0])
 
 
-def _won(values: Array, counts: Array, mean: float) -> float:
+def _won(values: Array, counts: Array, stakes: Array, mean: Array) -> Array:
     """The logarithm of what the bets have made. None loses all, as each stakes half at the most."""
-    gains = np.log1p(np.multiply.outer(_stakes(values), values - mean))
-    return float(_logsumexp((gains @ counts)[None])[0])
+    apart = values - mean[..., None]
+    gains = np.log1p(stakes[..., :, None] * apart[..., None, :])
+    return _logsumexp((gains @ counts[..., None])[..., 0])
 
 
 def _stakes(values: Array) -> Array:
-    stakes: Array = TILTS / TILTS[0] / (2 * (values[-1] - values[0]))
+    span = values[..., -1] - values[..., 0]
+    stakes: Array = TILTS / TILTS[0] / (2 * span[..., None])
     return stakes
 
 
 def _known_noise(
     table: NumberTable, mirrored: bool, values: Array, counts: Array, needed: float
-) -> float:
+) -> Array:
     """The least mean that people of these reports may have, whatever their places. Bets on the mean
     have no part in it: these people's moves with each report, and they would not be fair."""
-    reports, total = counts.sum(), float(values @ counts)
-    tilts = TILTS / (values[-1] - values[0])
-    hulls = _growths(table, mirrored)
+    reports, total = counts.sum(-1), np.vecdot(counts, values)
+    span = values[-1] - values[0]
+    tilts, hulls = TILTS / span, _growths(table, mirrored)
 
     def short(m: Array) -> Array:
-        mean = float(m[0])
-        inside = min(max(mean, 0.0), 1.0)
-        growths = np.array([np.interp(inside, *corners) for corners in hulls])
-        staked = tilts * (total - reports * (mean - inside)) - reports * growths
-        made = float(_logsumexp(staked[None])[0])
-        return np.array([needed - made])
+        inside = np.clip(m, 0.0, 1.0)
+        growths = np.stack([np.interp(inside, *corners) for corners in hulls], axis=-1)
+        free = total - reports * (m - inside)
+        return needed - _logsumexp(tilts * free[..., None] - reports[..., None] * growths)
 
     mean = total / reports
-    low = min(0.0, mean) - float(values[-1] - values[0]) * (1 + needed / reports)
-    return max(float(roots(short, np.array([low]), np.array([mean]))[0]), float(values[0]))
+    low = np.minimum(0.0, mean) - span * (1 + needed / reports)
+    return np.asarray(np.maximum(roots(short, low, mean), values[0]))
 
 
 @lru_cache(maxsize=32)
@@ -207,7 +194,7 @@ def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], .
     Between two grid points the expectation itself is on a line, by the rounding; between two places
     there its logarithm is above the chord by an eighth of its rise, squared, at the most."""
     rows = np.array([[units / ONE for units in row] for row in table.rows])
-    values = _positions(table)
+    values = positions(table)
     if mirrored:
         rows, values = rows[::-1, ::-1], 1 - values[::-1]
     grid = np.linspace(0, 1, table.steps + 1)

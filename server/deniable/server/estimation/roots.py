@@ -1,9 +1,14 @@
-"""Where each of many increasing functions is 0, all of them at once.
+"""Where each of many increasing functions is 0, all of them at once, and each as if it were alone.
 
-The secant through the last two points, and where that leaves the bracket its middle (Dekker).
+`roots` takes the secant through the last two points, and where that leaves the bracket its middle
+[1]; it stops where the value is near 0. `brent` also takes the parabola through the last three,
+turned on its side, and stops where the root is shut in [2]. What stops stays where it is, whatever
+the others still do.
 
-Source: Dekker 1969, "Finding a zero by means of successive linear interpolation", in: Constructive
-Aspects of the Fundamental Theorem of Algebra.
+[1] Dekker 1969, "Finding a zero by means of successive linear interpolation", in: Constructive
+    Aspects of the Fundamental Theorem of Algebra.
+[2] Brent 1971, "An algorithm with guaranteed convergence for finding a zero of a function", The
+    Computer Journal 14(4).
 """
 
 from __future__ import annotations
@@ -14,26 +19,87 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
 
 MOST_STEPS = 60
 CLOSE = 1e-8  # of the function's value to 0
 TINY = 1e-300
+PRECISION = 4 * float(np.finfo(np.float64).eps)
 
 
 def roots(
-    function: Callable[[Array], Array], low: Array, high: Array, near: Array | None = None
+    function: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+    near: Array | None = None,
+    together: tuple[int, ...] = (),
 ) -> Array:
-    """Between `low`, where the function is at most 0, and `high`, where it is at least 0."""
+    """Between `low`, where the function is at most 0, and `high`, where it is at least 0. Along
+    these axes all stop when the last one does."""
     before, at_before = low, function(low)
     here = (low + high) / 2 if near is None else np.clip(near, low, high)
     for _ in range(MOST_STEPS):
         at_here = function(here)
-        if (np.abs(at_here) <= CLOSE).all():
+        goes_on = (np.abs(at_here) > CLOSE).any(together, keepdims=True)
+        if not goes_on.any():
             break
         low, high = np.where(at_here < 0, here, low), np.where(at_here < 0, high, here)
         rise = at_here - at_before
         secant = here - at_here * (here - before) / np.where(rise == 0, TINY, rise)
         before, at_before = here, at_here
         inside = (low < secant) & (secant < high)
-        here = np.where(at_here == 0, here, np.where(inside, secant, (low + high) / 2))
+        following = np.where(at_here == 0, here, np.where(inside, secant, (low + high) / 2))
+        here = np.where(goes_on, following, here)
     return here
+
+
+def brent(function: Callable[[Array], Array], low: Array, high: Array, width: float) -> Array:
+    """Between the same, to within this width."""
+    before, here, at_before, at_here = low, high, function(low), function(high)
+    across, at_across, last, step = before, at_before, here - before, here - before
+    for _ in range(MOST_STEPS):
+        turned = (at_before < 0) != (at_here < 0)
+        across, at_across = np.where(turned, (before, at_before), (across, at_across))
+        last, step = np.where(turned, here - before, (last, step))
+        nearer = np.abs(at_across) < np.abs(at_here)
+        before, here, across = np.where(nearer, (here, across, here), (before, here, across))
+        at_before, at_here, at_across = np.where(
+            nearer, (at_here, at_across, at_here), (at_before, at_here, at_across)
+        )
+        half, least = (across - here) / 2, (width + PRECISION * np.abs(here)) / 2
+        goes_on = (at_here != 0) & (np.abs(half) >= least)
+        if not goes_on.any():
+            break
+        tried = _interpolated((before, here, across), (at_before, at_here, at_across))
+        short = 2 * np.abs(tried) < np.minimum(np.abs(last), 3 * np.abs(half) - least)
+        short &= (np.abs(last) > least) & (np.abs(at_here) < np.abs(at_before))
+        last, step = np.where(short, (step, tried), half)
+        before, at_before = np.where(goes_on, (here, at_here), (before, at_before))
+        far = np.where(np.abs(step) > least, step, np.copysign(least, half))
+        here = np.where(goes_on, here + far, here)
+        at_here = function(here)
+    return here
+
+
+def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Array]) -> Array:
+    """How far the root is from the middle one of these, by the parabola, or the secant of two."""
+    (before, here, across), (at_before, at_here, at_across) = at, values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        secant = -at_here * (here - before) / (at_here - at_before)
+        first, other = (
+            (at_before - at_here) / (before - here),
+            (at_across - at_here) / (across - here),
+        )
+        bent = at_across * other - at_before * first
+        bent = -at_here * bent / (other * first * (at_across - at_before))
+    return np.where(before == across, secant, bent)
+
+
+def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: Whole) -> Whole:
+    """The least whole number from `first` on at which it holds, as it does at all that follow; and
+    `last` where it holds at none before."""
+    while (first < last).any():
+        middle = (first + last) // 2
+        found = holds(middle) | (first >= last)
+        first, last = np.where(found, first, middle + 1), np.where(found, middle, last)
+    return first

@@ -11,34 +11,22 @@ people drawn at random, at the possible share nearest to the estimate, so that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.consistent import nearest_shares
-from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.estimate import Points
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int64]
 Rate = TypeVar("Rate", Fraction, Array)
 
 METHOD = "Clopper-Pearson through the randomization"
-
-
-@dataclass(frozen=True)
-class Shares:
-    """One number for each option in each array."""
-
-    estimate: Array
-    low: Array
-    high: Array
-    standard_error: Array
-    consistent: Array
 
 
 def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
@@ -47,33 +35,19 @@ def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
     return share
 
 
-def shares(
-    counts: npt.NDArray[np.int64],
-    reports: int,
-    design: SupportDesign,
-    confidence: float = CONFIDENCE,
-) -> Shares:
+def shares(counts: Cells, reports: int | Cells, design: SupportDesign) -> Points:
     """From the integer counts of every option; all its arrays at once, whatever their number."""
-    low, high = limits(counts, reports, confidence)
-    rates = counts / reports if reports else np.full(len(counts), np.nan)
-    raw = unbiased_share(rates, design)
-    return Shares(
-        estimate=raw,
-        low=unbiased_share(low, design),
-        high=unbiased_share(high, design),
-        standard_error=_standard_error(raw, reports, design),
-        consistent=possible(raw),
-    )
+    with np.errstate(invalid="ignore"):  # without a report
+        raw = unbiased_share(counts / reports, design)
+    return Points(raw, _standard_error(raw, reports, design), _possible(raw))
 
 
-def _standard_error(raw: Array, reports: int, design: SupportDesign) -> Array:
+def _standard_error(raw: Array, reports: int | Cells, design: SupportDesign) -> Array:
     p, q = design.keep / ONE, design.lie / ONE
     rate = q + np.clip(raw, 0, 1) * (p - q)
-    result: Array = np.sqrt(rate * (1 - rate) / max(reports, 1)) / (p - q)
+    result: Array = np.sqrt(rate * (1 - rate) / np.maximum(reports, 1)) / (p - q)
     return result
 
 
-def possible(raw: Array) -> Array:
-    if np.isnan(raw).any():
-        return raw
-    return nearest_shares(raw) if len(raw) > 1 else np.clip(raw, 0, 1)
+def _possible(raw: Array) -> Array:
+    return nearest_shares(raw) if raw.shape[-1] > 1 else np.clip(raw, 0, 1)

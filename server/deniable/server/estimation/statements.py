@@ -13,18 +13,27 @@ from an option that nobody holds.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import fixed_numbers, fixed_people, means, repeated_looks, vectors
-from deniable.server.estimation import shares as share_estimates
-from deniable.server.estimation.clopper_pearson import limits as rate_limits
-from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation import (
+    clopper_pearson,
+    fixed_numbers,
+    fixed_people,
+    means,
+    repeated_looks,
+    shares,
+    vectors,
+)
+from deniable.server.estimation.estimate import CONFIDENCE, Points
+from deniable.server.estimation.roots import least
 from deniable.server.estimation.supports import supports
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
@@ -32,61 +41,74 @@ Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 Interval = tuple[Array, Array]
 
-AT_A_TIME = 50  # counts that are tried, to find the least that is told from none
+FAR = 8  # standard deviations, beyond which a floor hardly ever is
 
 
 @dataclass(frozen=True)
 class Statements:
-    """One number for each label in each array."""
+    """In each array one number for each label; of several rounds, a row for each."""
 
-    estimate: Array
-    standard_error: Array
-    consistent: Array
-    like: Interval
-    these: Interval
-    every: Interval
-    floor: float | None
-    noise: Array  # the variance of an estimate about these people, at the most
-    step: float  # what half a report moves it
+    table: Array  # all of them, one after another
+    floor: Array  # not-a-number where there is none
 
-    def of(self, places: list[int]) -> Statements:
-        """Of some labels only."""
-        like, these, every = (
-            (low[places], high[places]) for low, high in (self.like, self.these, self.every)
-        )
-        return Statements(
-            self.estimate[places],
-            self.standard_error[places],
-            self.consistent[places],
-            like,
-            these,
-            every,
-            self.floor,
-            self.noise[places],
-            self.step,
-        )
+    @property
+    def estimate(self) -> Array:
+        return self._column(0)
+
+    @property
+    def like(self) -> Interval:
+        return self._column(1), self._column(2)
+
+    @property
+    def these(self) -> Interval:
+        return self._column(3), self._column(4)
+
+    @property
+    def every(self) -> Interval:
+        return self._column(5), self._column(6)
+
+    @property
+    def standard_error(self) -> Array:
+        return self._column(7)
+
+    @property
+    def consistent(self) -> Array:
+        return self._column(8)
+
+    @property
+    def noise(self) -> Array:
+        """The variance of an estimate about these people, at the most."""
+        return self._column(9)
+
+    @property
+    def step(self) -> Array:
+        """What half a report moves an estimate."""
+        return self._column(10)
+
+    def _column(self, number: int) -> Array:
+        return np.asarray(self.table[number])
+
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[Statements]) -> Statements:
+        tables = np.stack([each.table for each in rounds], axis=1)
+        return cls(tables, np.array([each.floor for each in rounds]))
+
+    def rounds(self) -> Iterator[Statements]:
+        """Each by itself, and without the memory of the others."""
+        for place, floor in enumerate(self.floor):
+            yield Statements(self.table[:, place].copy(), floor)
 
 
 def statements(
     question: Question,
     cells: Cells,
-    reports: int,
+    reports: int | Cells,
     confidence: float = CONFIDENCE,
     looks: bool = False,
 ) -> Statements:
-    """From at least one report. `looks` where its intervals are to hold at every look at once."""
-    match question:
-        case Number():
-            return _of_mean(question, cells, confidence, looks)
-        case Bit() | Choice():
-            counts = supports(question.mechanism, cells)[question.first_label :]
-            return _of_shares(counts, reports, question.mechanism, confidence, looks)
-        case Vector():
-            return _of_vector(question, cells, reports, confidence, looks)
-        case Text():
-            raise TypeError("what is found of a text has no labels beforehand: texts.found")
-        case _:
-            assert_never(question)
+    """From at least one report, in one round or in several. `looks` where its intervals are to hold
+    at every look at once."""
+    return counted(question, cells, reports, looks).statements(confidence)
 
 
 def at_once(labels: int, confidence: float) -> float:
@@ -94,106 +116,156 @@ def at_once(labels: int, confidence: float) -> float:
     return 1 - (1 - confidence) / labels
 
 
-def _of_mean(question: Number, cells: Cells, confidence: float, looks: bool) -> Statements:
-    found, table = means.mean(cells, question, confidence), question.mechanism
-    counts = cells.astype(np.float64)
-    low, span = float(question.low), question.span
-    like = np.array([found.low]), np.array([found.high])
-    if looks:
-        like = _scaled(repeated_looks.mean(table, counts, confidence), low, span)
-        these = repeated_looks.mean_of_these(table, counts, confidence)
-    else:
-        these = fixed_numbers.limits(table, counts, confidence)
-    return Statements(
-        estimate=np.array([found.estimate]),
-        standard_error=np.array([found.standard_error]),
-        consistent=np.array([found.consistent]),
-        like=like,
-        these=_scaled(these, low, span),
-        every=like,
-        floor=None,
-        noise=np.array([span**2 * fixed_numbers.noise(table, counts)]),
-        step=span * fixed_numbers.step(table, found.reports),
-    )
+def counted(question: Question, cells: Cells, reports: int | Cells, looks: bool = False) -> Counted:
+    """What is asked for is computed, and nothing else."""
+    column = np.asarray(reports)[..., None]
+    match question:
+        case Number():
+            return _Mean(question, cells, looks)
+        case Bit() | Choice():
+            return _Shares(question, cells, column, looks)
+        case Vector():
+            return _Vector(question, cells, column, looks)
+        case Text():
+            raise TypeError("what is found of a text has no labels beforehand: texts.found")
+        case _:
+            assert_never(question)
 
 
-def _scaled(places: tuple[float, float], low: float, span: float) -> Interval:
-    """From positions to the question's own units."""
-    first, last = places
-    return np.array([low + span * first]), np.array([low + span * last])
+class Counted(ABC):
+    """What is said of one question's counts; of several rounds, in a row for each."""
+
+    @property
+    @abstractmethod
+    def points(self) -> Points: ...
+
+    @abstractmethod
+    def like(self, confidence: float) -> Interval:
+        """Limits about people like these."""
+
+    @abstractmethod
+    def these(self, confidence: float) -> Interval:
+        """Limits about these very people."""
+
+    @abstractmethod
+    def noise(self, these: Interval) -> Array:
+        """The variance about these people, at the most, if these are their limits."""
+
+    @property
+    @abstractmethod
+    def step(self) -> Array:
+        """What half a report moves an estimate, of each round."""
+
+    def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
+        return np.full(self.points.estimate.shape[:-1], np.nan)
+
+    def statements(self, confidence: float) -> Statements:
+        points, like, these = self.points, self.like(confidence), self.these(confidence)
+        labels = points.estimate.shape[-1]
+        joint = at_once(labels, confidence)
+        every = like if labels == 1 else self.like(joint)
+        arrays = (
+            *(points.estimate, *like, *these, *every),
+            *(points.standard_error, points.consistent, self.noise(these), self.step),
+        )
+        return Statements(np.stack(np.broadcast_arrays(*arrays)), self.floor(joint))
 
 
-def _of_shares(
-    counts: Cells, reports: int, design: SupportDesign, confidence: float, looks: bool
-) -> Statements:
-    """Of each different count once: a choice may have 65,536 options."""
-    some, where = np.unique(counts, return_inverse=True)
-    found = share_estimates.shares(some, reports, design, confidence)
-    joint = at_once(len(counts), confidence)
-    like, every = (found.low, found.high), _like(some, reports, design, joint, looks)
-    if looks:
-        like = _like(some, reports, design, confidence, looks)
-    these = (repeated_looks.holders if looks else fixed_people.limits)(
-        some, reports, design, confidence
-    )
-    return Statements(
-        estimate=found.estimate[where],
-        standard_error=found.standard_error[where],
-        consistent=share_estimates.possible(found.estimate[where]),
-        like=_each(like, where),
-        these=_each(these, where),
-        every=_each(every, where),
-        floor=_floor(reports, design, joint, looks) if len(counts) > 1 else None,
-        noise=fixed_people.noise(these, reports, design)[where],
-        step=ONE / (2 * reports * (design.keep - design.lie)),
-    )
+class _Mean(Counted):
+    def __init__(self, question: Number, cells: Cells, looks: bool) -> None:
+        self._question, self._cells, self._looks = question, cells, looks
+        self._table, self._counts = question.mechanism, cells.astype(np.float64)
+
+    @cached_property
+    def points(self) -> Points:
+        return means.means(self._cells, self._question)
+
+    def like(self, confidence: float) -> Interval:
+        if not self._looks:
+            return means.like(self._cells, self._question, confidence)
+        values = fixed_numbers.positions(self._table)
+        found = repeated_looks.mean(values, self._counts, confidence)
+        return means.in_units(self._question, found)
+
+    def these(self, confidence: float) -> Interval:
+        of = repeated_looks.mean_of_these if self._looks else fixed_numbers.limits
+        return means.in_units(self._question, of(self._table, self._counts, confidence))
+
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+        return self._question.span**2 * fixed_numbers.noise(self._table, self._counts)[..., None]
+
+    @property
+    def step(self) -> Array:
+        reports = self._counts.sum(-1, keepdims=True)
+        return self._question.span * fixed_numbers.step(self._table, reports)
 
 
-def _each(interval: Interval, where: npt.NDArray[np.intp]) -> Interval:
-    low, high = interval
-    return low[where], high[where]
+class _Shares(Counted):
+    def __init__(self, question: Bit | Choice, cells: Cells, reports: Cells, looks: bool) -> None:
+        self._design, self._reports, self._looks = question.mechanism, reports, looks
+        self._counts = supports(self._design, cells)[..., question.first_label :]
+
+    @cached_property
+    def points(self) -> Points:
+        return shares.shares(self._counts, self._reports, self._design)
+
+    def like(self, confidence: float) -> Interval:
+        rates = repeated_looks.rates if self._looks else clopper_pearson.limits
+        low, high = rates(self._counts, self._reports, confidence)
+        return shares.unbiased_share(low, self._design), shares.unbiased_share(high, self._design)
+
+    def these(self, confidence: float) -> Interval:
+        of = repeated_looks.holders if self._looks else fixed_people.limits
+        return of(self._counts, self._reports, self._design, confidence)
+
+    def noise(self, these: Interval) -> Array:
+        return fixed_people.noise(these, self._reports, self._design)
+
+    @property
+    def step(self) -> Array:
+        twice = 2 * self._reports.astype(object)  # whole numbers of any size
+        return (ONE / (twice * (self._design.keep - self._design.lie))).astype(np.float64)
+
+    def floor(self, confidence: float) -> Array:
+        """The least estimate that is told from 0."""
+        if self._counts.shape[-1] == 1:
+            return super().floor(confidence)
+        reports = self._reports.ravel()
+        lowest = repeated_looks.lowest_rate if self._looks else clopper_pearson.lowest
+        trials, lie = reports.astype(np.float64), self._design.lie / ONE
+
+        def is_told(counts: Cells) -> npt.NDArray[np.bool_]:
+            return lowest(counts.astype(np.float64), trials, confidence) > lie
+
+        first = np.floor(trials * lie).astype(np.int64)  # as many as if nobody held it
+        far = np.ceil(FAR * np.sqrt(trials * lie * (1 - lie)) + FAR).astype(np.int64)
+        beyond = np.minimum(first + far, reports)
+        found = least(is_told, first, np.where(is_told(beyond), beyond, reports + 1))
+        share = shares.unbiased_share(found / reports, self._design)
+        return np.where(found <= reports, share, np.nan).reshape(self._reports.shape[:-1])
 
 
-def _of_vector(
-    question: Vector, cells: Cells, reports: int, confidence: float, looks: bool
-) -> Statements:
+class _Vector(Counted):
     """What is said of people like these holds of these, too: the noise alone is less."""
-    found = vectors.coordinates(cells, reports, question.mechanism)
-    alone, joint = (
-        found.within(vectors.deviations(reports, level, looks=looks))
-        for level in (confidence, at_once(len(question.labels), confidence))
-    )
-    return Statements(
-        estimate=found.estimate,
-        standard_error=found.standard_error,
-        consistent=found.possible,
-        like=alone,
-        these=alone,
-        every=joint,
-        floor=None,
-        noise=found.standard_error**2,
-        step=1 / (2 * reports * question.mechanism.gain),
-    )
 
+    def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:
+        self._reports, self._looks, self._gain = reports, looks, question.mechanism.gain
+        self._found = vectors.coordinates(cells, reports, question.mechanism)
 
-def _like(
-    counts: Cells, reports: int, design: SupportDesign, confidence: float, looks: bool
-) -> Interval:
-    low, high = (repeated_looks.rates if looks else rate_limits)(counts, reports, confidence)
-    unbiased = share_estimates.unbiased_share
-    return unbiased(low, design), unbiased(high, design)
+    @property
+    def points(self) -> Points:
+        return self._found
 
+    def like(self, confidence: float) -> Interval:
+        deviations = np.vectorize(vectors.deviations, [np.float64])
+        return self._found.within(deviations(self._reports, confidence, looks=self._looks))
 
-def _floor(reports: int, design: SupportDesign, confidence: float, looks: bool) -> float | None:
-    """None where no number of reports would do."""
+    def these(self, confidence: float) -> Interval:
+        return self.like(confidence)
 
-    first, last = 0, reports + 1
-    while first < last:
-        counts = np.unique(np.linspace(first, last - 1, AT_A_TIME).astype(np.int64))
-        told = _like(counts, reports, design, confidence, looks)[0] > 0
-        if told.any():
-            last = int(counts[told.argmax()])
-        first = int(counts[~told].max(initial=first - 1)) + 1
-    if first > reports:
-        return None
-    return float(share_estimates.unbiased_share(np.array([first / reports]), design)[0])
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+        return self.points.standard_error**2
+
+    @property
+    def step(self) -> Array:
+        return np.asarray(1 / (2 * self._reports * self._gain))

@@ -21,9 +21,10 @@ Cells = npt.NDArray[np.int64]
 
 
 def supports(design: SupportDesign, cells: Cells) -> Cells:
+    """Of one tally, or of each row."""
     if not isinstance(design, CyclicDesign):
         return cells
-    return np.rint(around(design, cells)[: design.options]).astype(np.int64)
+    return np.rint(around(design, cells)[..., : design.options]).astype(np.int64)
 
 
 def around(design: CyclicDesign, values: npt.ArrayLike) -> Array:
@@ -31,9 +32,9 @@ def around(design: CyclicDesign, values: npt.ArrayLike) -> Array:
     places, moved on by as much, are in the difference set."""
     from scipy.fft import irfft, rfft
 
-    padded = np.zeros(design.modulus)
     given = np.asarray(values, dtype=np.float64)
-    padded[: len(given)] = given
+    padded = np.zeros((*given.shape[:-1], design.modulus))
+    padded[..., : given.shape[-1]] = given
     found: Array = irfft(_transformed(design) * np.conj(rfft(padded)), design.modulus)
     return found
 

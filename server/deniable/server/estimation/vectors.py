@@ -22,6 +22,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.estimation.estimate import Points
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
@@ -42,26 +43,23 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Coordinates:
-    """One number for each coordinate in each array."""
+class Coordinates(Points):
+    """What is possible is the nearest in the unit ball."""
 
-    estimate: Array
-    standard_error: Array
-    possible: Array  # the nearest in the unit ball
-
-    def within(self, deviations: float) -> tuple[Array, Array]:
+    def within(self, deviations: float | Array) -> tuple[Array, Array]:
         reach = deviations * self.standard_error
         return self.estimate - reach, self.estimate + reach
 
 
-def coordinates(cells: Cells, reports: int, design: VectorDesign) -> Coordinates:
+def coordinates(cells: Cells, reports: int | Cells, design: VectorDesign) -> Coordinates:
     mean, square = _means(cells, reports, design)
     known = design.across, design.along
     spread = np.clip(square, min(known), max(known)) - mean**2
     least = min(design.across, design.along - design.gain**2)
     errors = np.sqrt(np.maximum(spread, least) / reports) / design.gain
     raw = mean / design.gain
-    return Coordinates(raw, errors, raw / max(1.0, float(np.linalg.norm(raw))))
+    length = np.sqrt(np.vecdot(raw, raw))[..., None]
+    return Coordinates(raw, errors, raw / np.maximum(1.0, length))
 
 
 def deviations(reports: int, confidence: float, *, looks: bool) -> float:
@@ -81,9 +79,7 @@ def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:
     return Whole(math.sqrt(max(0.0, square / design.gain**2 - error)), math.sqrt(error))
 
 
-def _means(
-    cells: Cells, reports: int, design: VectorDesign
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _means(cells: Cells, reports: int | Cells, design: VectorDesign) -> tuple[Array, Array]:
     """The mean codeword, and the mean of its squares."""
-    both = cells.reshape(2, design.dimension) / (UNIT * reports)
-    return both[0], both[1]
+    both = cells / UNIT / reports
+    return both[..., : design.dimension], both[..., design.dimension :]

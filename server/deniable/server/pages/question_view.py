@@ -18,10 +18,11 @@ from deniable.server.results import (
     Floor,
     QuestionResult,
     floors,
-    question_distribution,
-    question_result,
+    question_distributions,
+    question_results,
 )
 from deniable.server.results.change import SHARED_NOISE, compared
+from deniable.server.results.counts import Counts
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -37,7 +38,6 @@ from deniable.server.results.display import (
 from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
-from deniable.server.store import RoundTally
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.questions import Question
 from deniable.shared.survey.wording import upper_first
@@ -84,7 +84,12 @@ class QuestionView:
 
     @cached_property
     def result(self) -> QuestionResult:
-        return question_result(self.seen.survey, self.question, self.seen.tally, self._looks)
+        (found,) = question_results(self.seen.survey, self.question, [self._counts])
+        return found
+
+    @property
+    def _counts(self) -> Counts:
+        return self.seen.counts(self.question, self.seen.tally)
 
     @property
     def reports(self) -> int:
@@ -161,7 +166,8 @@ class QuestionView:
 
     @cached_property
     def distribution(self) -> Distribution | None:
-        return question_distribution(self.seen.survey, self.question, self.seen.tally, self._looks)
+        (found,) = question_distributions(self.question, [self._counts])
+        return found
 
     @cached_property
     def curve(self) -> Curve | None:
@@ -193,17 +199,21 @@ class QuestionView:
     @cached_property
     def rounds(self) -> Sequence[tuple[int, QuestionResult]]:
         """What the last ones say, each with its number."""
-        return [
-            (tally.round, self._remembered(tally))
-            for tally in self.seen.tallies[-MOST_TREND_ROUNDS:]
-        ]
+        tallies = self.seen.tallies[-MOST_TREND_ROUNDS:]
+        found = self._remembered([self.seen.counts(self.question, tally) for tally in tallies])
+        return [(tally.round, each) for tally, each in zip(tallies, found, strict=True)]
 
-    def _remembered(self, tally: RoundTally) -> QuestionResult:
-        """Not estimated again while its counts are the same."""
-        asked, looks = self.seen.survey, self.seen.is_open(tally)
-        reports, cells = tally.of(asked, self.question)
-        key = self.seen.id, self.question.name, looks, reports, cells.tobytes()
-        return _REMEMBERED.get(key, lambda: question_result(asked, self.question, tally, looks))
+    def _remembered(self, rounds: Sequence[Counts]) -> list[QuestionResult]:
+        """Those whose counts are the same are not estimated again."""
+        asked, question = self.seen.survey, self.question
+        keys = [
+            (self.seen.id, question.name, each.looks, each.reports, each.cells.tobytes())
+            for each in rounds
+        ]
+        return _REMEMBERED.get(
+            keys,
+            lambda places: question_results(asked, question, [rounds[each] for each in places]),
+        )
 
     def _told(self, number: int, result: QuestionResult, shown: Sequence[str]) -> Iterable[Told]:
         name = self.seen.survey.round_short_title(number)
@@ -226,7 +236,12 @@ class QuestionView:
         now, then = self.seen.tally, self.seen.before
         if now is None or then is None or self.joint or self._shares_noise:
             return ()
-        return compared(self.question, self.seen.side(now), self.question, self.seen.side(then))
+        asked, counts = (
+            self.question,
+            [self.seen.counts(self.question, each) for each in (now, then)],
+        )
+        (rows,) = compared(asked, counts[:1], asked, counts[1:])
+        return rows
 
     @cached_property
     def changes(self) -> Sequence[Figures]:
@@ -266,10 +281,6 @@ class QuestionView:
         return (*self.drawn, *points)
 
     # Labels as people call them
-
-    @property
-    def _looks(self) -> bool:
-        return self.seen.is_open(self.seen.tally)
 
     @cached_property
     def _called(self) -> Mapping[str, str]:

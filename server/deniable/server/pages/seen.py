@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deniable.server.results.change import Side, round_before
+from deniable.server.results.change import round_before
+from deniable.server.results.counts import Counts, counts_of
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,12 @@ class Seen:
     def is_open(self, tally: RoundTally | None) -> bool:
         return tally is not None and tally.round in self.open_rounds
 
-    def side(self, tally: RoundTally) -> Side:
-        return Side(self.survey, tally, self.is_open(tally))
+    def counts(self, question: Question, tally: RoundTally | None) -> Counts:
+        return counts_of(self.survey, question, tally, self.is_open(tally))
 
     @cached_property
     def before(self) -> RoundTally | None:
         """The last earlier round with reports."""
         kept = {tally.round: tally for tally in self.tallies}
-        number = round_before(self.tally.round, kept) if self.tally else None
+        number = round_before(self.tally.round, sorted(kept)) if self.tally else None
         return kept[number] if number is not None else None

@@ -80,7 +80,7 @@ class SurveyPage:
     def crossed(self) -> Sequence[CrossedView]:
         """Which no figure by itself needs."""
         survey, tally = self.seen.survey, self.seen.tally
-        found = crossings(survey, tally, self.seen.is_open(tally))
+        (found,) = crossings(survey, [tally], [self.seen.is_open(tally)])
         return [crossed_view(survey, each) for each in found]
 
     @property
@@ -139,7 +139,7 @@ def survey_page(
         repeated=repeated(survey),
         period=period,
         period_name=survey.round_title(number) if number is not None else "",
-        warning=warning(survey, tally, round_fits(survey, tally)),
+        warning=warning(survey, tally, *round_fits(survey, [tally])),
         shuffled=tuple(
             sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -58,6 +59,7 @@ def load(
         known=KnownValues(settings.known),
     )
     parts_of(app).forgery.start()
+    gc.freeze()  # what is loaded by now stays: a collection that looked at it would halt requests
     return Front(app, parts_of(app), settings.proxies, settings.base_path)
 
 

@@ -1,16 +1,10 @@
 """The results of a survey as one document, and how people read it."""
 
-from deniable.server.results.assembly import (
-    about,
-    floors,
-    question_result,
-    rounds_so_far,
-    state_at,
-    survey_results,
-)
+from deniable.server.results.answers import about, floors, question_results
+from deniable.server.results.assembly import rounds_so_far, state_at, survey_results
 from deniable.server.results.comparing import comparison
 from deniable.server.results.crossing import crossings
-from deniable.server.results.distributions import question_distribution
+from deniable.server.results.distributions import question_distributions
 from deniable.server.results.document import (
     About,
     Change,
@@ -54,8 +48,8 @@ __all__ = [
     "crossings",
     "csv_text",
     "floors",
-    "question_distribution",
-    "question_result",
+    "question_distributions",
+    "question_results",
     "round_fits",
     "rounds_so_far",
     "state_at",

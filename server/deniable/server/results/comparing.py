@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.results.assembly import about, is_open
-from deniable.server.results.change import SHARED_NOISE, Side, compared
-from deniable.server.results.document import Comparison, Difference
+from deniable.server.results.answers import about
+from deniable.server.results.change import SHARED_NOISE, Rows, compared
+from deniable.server.results.counts import counts_of
+from deniable.server.results.document import Comparison
+from deniable.server.results.rounds import is_open
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.survey.questions import Question
@@ -23,13 +25,10 @@ def comparison(this: Kept, other: Kept, now: datetime, number: int | None = None
     first, second = (_round(each, number) for each in (this, other))
     if published.id == against.id:
         _refuse_shared(published, first.round, second.round)
-    sides = (
-        Side(published.survey, first, is_open(published, first.round, now)),
-        Side(against.survey, second, is_open(against, second.round, now)),
-    )
+    sides = (published, first), (against, second)
     theirs = {question.name: question for question in against.survey.questions}
     found = {
-        question.name: _differences(question, sides[0], theirs[question.name], sides[1])
+        question.name: _differences((question, theirs[question.name]), sides, now)
         for question in published.survey.questions
         if question.name in theirs
     }
@@ -53,12 +52,20 @@ def comparison(this: Kept, other: Kept, now: datetime, number: int | None = None
 
 
 def _differences(
-    question: Question, now: Side, other: Question, then: Side
-) -> tuple[Difference, ...]:
+    asked: tuple[Question, Question],
+    sides: tuple[tuple[PublishedSurvey, RoundTally], tuple[PublishedSurvey, RoundTally]],
+    now: datetime,
+) -> Rows:
     """Nothing where the two are not of one kind."""
+    question, other = asked
     if (question.kind, question.unit) != (other.kind, other.unit):
         return ()
-    return compared(question, now, other, then)
+    ours, theirs = (
+        counts_of(published.survey, each, tally, is_open(published, tally.round, now))
+        for each, (published, tally) in zip(asked, sides, strict=True)
+    )
+    (rows,) = compared(question, [ours], other, [theirs])
+    return rows
 
 
 def _round(kept: Kept, number: int | None) -> RoundTally:

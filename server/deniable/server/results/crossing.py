@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 
+import numpy as np
+
 from deniable.server.estimation.crossed import Joint, Pair, joint
+from deniable.server.results.counts import alike
 from deniable.server.results.document import Crossed, Row
 from deniable.server.results.memory import ROWS_BESIDE, Memory
 from deniable.server.store import RoundTally
@@ -14,54 +17,87 @@ from deniable.shared.survey.questions import Bit, Choice, Question
 
 TIMES = " × "
 
-_REMEMBERED = Memory[Joint](lambda found: ROWS_BESIDE + len(found.estimate))
+Tallies = Sequence[RoundTally | None]
+
+_REMEMBERED = Memory[tuple[Row, ...]](lambda rows: ROWS_BESIDE + len(rows))
 
 
-def crossings(survey: Survey, tally: RoundTally | None, looks: bool) -> tuple[Crossed, ...]:
-    """Every pair that the survey names; `tally` and `looks` are as for a question's result."""
-    return tuple(_crossed(survey, pair, tally, looks) for pair in survey.crossed)
+def crossings(survey: Survey, tallies: Tallies, looks: Sequence[bool]) -> list[tuple[Crossed, ...]]:
+    """Every pair that the survey names, in each of these rounds; `looks` says which are open."""
+    found = [_crossed(survey, pair, tallies, looks) for pair in survey.crossed]
+    return [tuple(rounds[place] for rounds in found) for place in range(len(tallies))]
 
 
 def _crossed(
-    survey: Survey, pair: tuple[Question, Question], tally: RoundTally | None, looks: bool
-) -> Crossed:
+    survey: Survey, pair: tuple[Question, Question], tallies: Tallies, looks: Sequence[bool]
+) -> list[Crossed]:
     first, second = pair
     labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
-    reports = tally.reports if tally else 0
-    if tally is not None and reports >= survey.minimum_reports:
-        rows = _known(labels, _said(survey, pair, tally, looks), reports)
-    else:
-        note = f"no estimate below {survey.minimum_reports:,} reports"
-        rows = (_unknown(label, reports, note) for label in labels)
-    return Crossed(questions=(first.name, second.name), rows=tuple(rows))
+    kept = {
+        place: tally
+        for place, tally in enumerate(tallies)
+        if tally is not None and tally.reports >= survey.minimum_reports
+    }
+    rows: dict[int, tuple[Row, ...]] = {}
+    for places in alike(kept, looks.__getitem__, first.mechanism.cells * second.mechanism.cells):
+        some = [kept[place] for place in places]
+        rows |= zip(places, _said(survey, pair, some, looks[places[0]]), strict=True)
+    note = f"no estimate below {survey.minimum_reports:,} reports"
+    for place, tally in enumerate(tallies):
+        if place not in kept:
+            reports = tally.reports if tally else 0
+            rows[place] = tuple(_unknown(label, reports, note) for label in labels)
+    names = first.name, second.name
+    return [Crossed(questions=names, rows=rows[place]) for place in range(len(tallies))]
 
 
-def _said(survey: Survey, pair: tuple[Question, Question], tally: RoundTally, looks: bool) -> Joint:
+def _said(
+    survey: Survey, pair: tuple[Question, Question], tallies: Sequence[RoundTally], looks: bool
+) -> list[tuple[Row, ...]]:
     """Once of the same counts. Questions are equal to themselves alone, as in `said.py`."""
-    found = _counted(survey, pair, tally)
-    counts = tuple(each.tobytes() for each in (found.one, found.other, found.both))
-    key = pair, counts, found.reports, looks
-    return _REMEMBERED.get(key, lambda: joint(found, looks=looks))
+    first, second = pair
+    labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
+
+    def made(places: list[int]) -> Iterator[tuple[Row, ...]]:
+        some = [tallies[place] for place in places]
+        found = joint(_counted(survey, pair, some), looks=looks)
+        return _known(labels, found, [tally.reports for tally in some])
+
+    return _REMEMBERED.get([_key(survey, pair, tally, looks) for tally in tallies], made)
 
 
-def _counted(survey: Survey, pair: tuple[Question, Question], tally: RoundTally) -> Pair:
+def _key(
+    survey: Survey, pair: tuple[Question, Question], tally: RoundTally, looks: bool
+) -> tuple[Hashable, ...]:
+    (_, ours), (_, theirs) = (tally.of(survey, question) for question in pair)
+    counts = tuple(each.tobytes() for each in (ours, theirs, tally.crossed(survey, pair)))
+    return pair, counts, tally.reports, looks
+
+
+def _counted(
+    survey: Survey, pair: tuple[Question, Question], tallies: Sequence[RoundTally]
+) -> Pair:
     first, second = pair
     assert isinstance(first, Bit | Choice), "a survey crosses no others"
     assert isinstance(second, Bit | Choice), "a survey crosses no others"
-    (reports, ours), (_, theirs) = (tally.of(survey, question) for question in pair)
-    designs = first.mechanism, second.mechanism
-    return Pair.of(designs, (ours, theirs), tally.crossed(survey, pair), reports)
+    ours, theirs = (
+        np.stack([tally.of(survey, question)[1] for tally in tallies]) for question in pair
+    )
+    both = np.stack([tally.crossed(survey, pair) for tally in tallies])
+    reports = np.array([tally.reports for tally in tallies])
+    return Pair.of((first.mechanism, second.mechanism), (ours, theirs), both, reports)
 
 
-def _known(labels: list[str], found: Joint, reports: int) -> Iterator[Row]:
-    """In the order of a row's fields; about these very people nothing is said."""
+def _known(labels: list[str], found: Joint, reports: Sequence[int]) -> Iterator[tuple[Row, ...]]:
+    """Of each round, in the order of a row's fields; about these very people nothing is said."""
     columns = (found.estimate, *found.like, *found.every, found.standard_error, found.consistent)
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    for label, (estimate, low, high, low_all, high_all, error, nearest) in zip(
-        labels, numbers, strict=True
-    ):
-        intervals = (low, high, None, None, low_all, high_all)
-        yield Row(label, estimate, *intervals, error, reports, nearest, None)
+    for number, rows in zip(reports, np.stack(columns, axis=-1).tolist(), strict=True):
+        yield tuple(
+            Row(label, middle, low, high, None, None, low_all, high_all, error, number, near, None)
+            for label, (middle, low, high, low_all, high_all, error, near) in zip(
+                labels, rows, strict=True
+            )
+        )
 
 
 def _unknown(label: str, reports: int, note: str) -> Row:

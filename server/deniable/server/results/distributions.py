@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from deniable.server.estimation import distribution as estimation
+from deniable.server.results.counts import Counts, alike
 from deniable.server.results.document import Distribution, Point, Quantile
-from deniable.server.store import RoundTally
-from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Number, Question
 
 
-def round_distributions(
-    survey: Survey, tally: RoundTally | None, looks: bool
-) -> dict[str, Distribution]:
-    """Of those questions for which the reports are enough."""
-    found = {q.name: question_distribution(survey, q, tally, looks) for q in survey.questions}
-    return {name: each for name, each in found.items() if each}
-
-
-def question_distribution(
-    survey: Survey, question: Question, tally: RoundTally | None, looks: bool
-) -> Distribution | None:
-    if tally is None or not isinstance(question, Number):
-        return None
-    reports, cells = tally.of(survey, question)
-    if reports < max(survey.minimum_reports, 1):
-        return None
-    counts = cells.astype(np.float64)
-    found = estimation.distribution(question.mechanism, counts, looks=looks)
-    return _in_its_units(question, found) if found else None
+def question_distributions(
+    question: Question, rounds: Sequence[Counts]
+) -> list[Distribution | None]:
+    """Of a number in those rounds whose reports are enough."""
+    found: list[Distribution | None] = [None] * len(rounds)
+    if not isinstance(question, Number):
+        return found
+    table, known = question.mechanism, [n for n, each in enumerate(rounds) if each.enough]
+    for places in alike(known, lambda n: rounds[n].looks, table.cells * estimation.MOST_PARTS):
+        counts = np.array([rounds[place].cells for place in places], np.float64)
+        some = estimation.distributions(table, counts, looks=rounds[places[0]].looks)
+        for place, each in zip(places, some, strict=True):
+            found[place] = _in_its_units(question, each) if each else None
+    return found
 
 
 def _in_its_units(question: Number, found: estimation.Distribution) -> Distribution:

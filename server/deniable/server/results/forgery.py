@@ -5,30 +5,50 @@ What forged reports inside of the possible region do is bounded by their leverag
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from deniable.server.estimation.possible import fit
+from deniable.server.estimation.possible import Fit as Found
+from deniable.server.estimation.possible import fits
+from deniable.server.results.counts import alike, counts_of, stacked
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import Fit
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
+NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="No report has come.")
 
-def question_fit(survey: Survey, question: Question, tally: RoundTally | None) -> Fit:
-    """Of one question in one round; without reports everything fits."""
-    if tally is None:
-        return Fit(p_value=1.0, forged=0, shift=0.0, sentence="No report has come.")
-    reports, cells = tally.of(survey, question)
-    found = fit(question.mechanism, cells, reports, len(survey.questions))
+
+def round_fits(survey: Survey, tallies: Sequence[RoundTally | None]) -> list[dict[str, Fit]]:
+    """By question, for each of these rounds; without reports everything fits."""
+    by_question = {
+        question.name: _question_fits(survey, question, tallies) for question in survey.questions
+    }
+    return [
+        dict(zip(by_question, fits, strict=True))
+        for fits in zip(*by_question.values(), strict=True)
+    ]
+
+
+def _question_fits(
+    survey: Survey, question: Question, tallies: Sequence[RoundTally | None]
+) -> list[Fit]:
+    found = [NO_REPORT] * len(tallies)
+    counts = [counts_of(survey, question, tally, looks=False) for tally in tallies]
+    kept = [place for place, tally in enumerate(tallies) if tally]
+    for places in alike(kept, lambda _: None, question.mechanism.cells):
+        cells, reports = stacked([counts[place] for place in places])
+        some = fits(question.mechanism, cells, reports, len(survey.questions))
+        for place, each in zip(places, some, strict=True):
+            found[place] = _fit(question, counts[place].reports, each)
+    return found
+
+
+def _fit(question: Question, reports: int, found: Found) -> Fit:
     share = found.forged / reports if found.forged else 0.0
     shift = share * question.mechanism.leverage * question.span
     words = _sentence(question, reports, found.p_value, found.forged, shift)
     return Fit(p_value=found.p_value, forged=found.forged, shift=shift, sentence=words)
-
-
-def round_fits(survey: Survey, tally: RoundTally | None) -> dict[str, Fit]:
-    return {each.name: question_fit(survey, each, tally) for each in survey.questions}
 
 
 def warning(survey: Survey, tally: RoundTally | None, fits: Mapping[str, Fit]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 MOST_ROWS = 50_000  # about 25 MB
@@ -21,18 +21,20 @@ class Memory(Generic[T]):
         self._count, self._rows = rows, 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes, or made when it was asked for by the same key."""
+    def get(self, keys: Sequence[Hashable], make: Callable[[list[int]], Iterable[T]]) -> list[T]:
+        """For each key what was made when it was asked for; and for all others, together, what
+        `make` makes of their places."""
         with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-                return known
-        made = make()
+            known = [self._known.get(key) for key in keys]
+            for key, found in zip(keys, known, strict=True):
+                if found is not None:
+                    self._known.move_to_end(key)
+        missing = [place for place, found in enumerate(known) if found is None]
+        made = dict(zip(missing, make(missing), strict=True)) if missing else {}
         with self._lock:
-            if key not in self._known:
-                self._known[key] = made
-                self._rows += self._count(made)
+            for place, each in made.items():
+                if self._known.setdefault(keys[place], each) is each:
+                    self._rows += self._count(each)
             while self._rows > MOST_ROWS:
                 self._rows -= self._count(self._known.popitem(last=False)[1])
-        return made
+        return [made[place] if found is None else found for place, found in enumerate(known)]

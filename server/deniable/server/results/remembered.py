@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 
 from deniable.server.results.change import round_before
@@ -11,7 +11,7 @@ from deniable.server.results.memory import ROWS_BESIDE, Memory
 from deniable.server.store import PublishedSurvey, RoundTally
 
 Kept = Mapping[int, RoundTally]
-Make = Callable[[PublishedSurvey, int, Kept, datetime], Round]
+Make = Callable[[PublishedSurvey, Sequence[int], Kept, datetime], Sequence[Round]]
 
 
 class Remembered:
@@ -20,21 +20,27 @@ class Remembered:
     def __init__(self) -> None:
         self._memory = Memory(_rows)
 
-    def round(
+    def rounds(
         self,
         make: Make,
         published: PublishedSurvey,
-        number: int,
+        numbers: Sequence[int],
         kept: Kept,
         now: datetime,
-    ) -> Round:
-        """What `make` makes of these; it may use the counts of the round and of the one before, and
-        of `now` only whether these are over."""
-        key = _key(published, number, kept, now)
-        return self._memory.get(key, lambda: make(published, number, kept, now))
+    ) -> list[Round]:
+        """What `make` makes of these; of a round it may use the counts, and those of the one
+        before, and of `now` only whether these are over."""
+        keys = _keys(published, numbers, kept, now)
+        return self._memory.get(
+            keys, lambda places: make(published, [numbers[each] for each in places], kept, now)
+        )
 
 
-def _key(published: PublishedSurvey, number: int, kept: Kept, now: datetime) -> Hashable:
+def _keys(
+    published: PublishedSurvey, numbers: Sequence[int], kept: Kept, now: datetime
+) -> list[Hashable]:
+    ascending = sorted(kept)
+
     def state(each: int | None) -> Hashable:
         if each is None:
             return None
@@ -42,7 +48,9 @@ def _key(published: PublishedSurvey, number: int, kept: Kept, now: datetime) -> 
         tally = kept.get(each)
         return each, over, None if tally is None else (tally.reports, tally.cells.tobytes())
 
-    return published.id, state(number), state(round_before(number, kept))
+    return [
+        (published.id, state(number), state(round_before(number, ascending))) for number in numbers
+    ]
 
 
 def _rows(made: Round) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -61,8 +62,10 @@ class ForgeryWatch:
     def _look_at(self, published: PublishedSurvey, numbers: set[int]) -> list[str]:
         """What is to be said today of its rounds."""
         flagged, found = Counter({"open": 0, "closed": 0}), list[str]()
-        for tally in self._store.tallies(published.sequence):
-            if tally.round in numbers and (words := self._warning(published, tally)):
+        tallies = self._store.tallies(published.sequence)
+        kept = [tally for tally in tallies if tally.round in numbers]
+        for tally, words in zip(kept, self._warnings(published, kept), strict=True):
+            if words:
                 flagged[self._state(published, tally.round)] += 1
                 if self._is_news(published, tally.round):
                     found.append(f"survey {published.name}, round {tally.round}: {words}")
@@ -70,13 +73,20 @@ class ForgeryWatch:
             self._rounds.labels(published.id, state).set(count)
         return found
 
-    def _warning(self, published: PublishedSurvey, tally: RoundTally) -> str | None:
-        key, survey = (published.id, tally.round), published.survey
-        seen = self._seen.get(key)
-        if seen is None or seen.reports != tally.reports:
-            words = warning(survey, tally, round_fits(survey, tally))
-            seen = self._seen[key] = _Seen(tally.reports, words)
-        return seen.warning
+    def _warnings(
+        self, published: PublishedSurvey, tallies: Sequence[RoundTally]
+    ) -> list[str | None]:
+        """Of each; those whose reports have become more are tested again, all at once."""
+        keys, survey = [(published.id, tally.round) for tally in tallies], published.survey
+        news = {
+            key: tally
+            for key, tally in zip(keys, tallies, strict=True)
+            if key not in self._seen or self._seen[key].reports != tally.reports
+        }
+        fits = round_fits(survey, [*news.values()])
+        for (key, tally), each in zip(news.items(), fits, strict=True):
+            self._seen[key] = _Seen(tally.reports, warning(survey, tally, each))
+        return [self._seen[key].warning for key in keys]
 
     def _state(self, published: PublishedSurvey, number: int) -> str:
         taken = self._clock.now() < published.survey.taken_until(number)

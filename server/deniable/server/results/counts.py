@@ -1,0 +1,56 @@
+"""A question's counts in rounds of a survey, and which of these are computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from deniable.server.estimation.statements import Counted, counted
+from deniable.server.store import RoundTally
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.questions import Question
+
+MOST_AT_ONCE = 2**17  # cells, whose estimates take about 20 MB while they are computed
+
+
+class Counts(NamedTuple):
+    """In one round."""
+
+    cells: npt.NDArray[np.int64]
+    reports: int
+    looks: bool = False  # whether its intervals are to hold at every look at once
+    enough: bool = True  # for an estimate
+
+
+def counts_of(survey: Survey, question: Question, tally: RoundTally | None, looks: bool) -> Counts:
+    """`tally` is None where the round has no report."""
+    if tally is None:
+        return Counts(np.zeros(question.mechanism.cells, np.int64), 0, looks, enough=False)
+    reports, cells = tally.of(survey, question)
+    return Counts(cells, reports, looks, reports >= survey.minimum_reports)
+
+
+def stacked(rounds: Sequence[Counts]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The cells, a row for each round, and the reports."""
+    cells = np.stack([counts.cells for counts in rounds])
+    return cells, np.array([counts.reports for counts in rounds])
+
+
+def together(question: Question, rounds: Sequence[Counts]) -> Counted:
+    """All of them open, or none."""
+    return counted(question, *stacked(rounds), rounds[0].looks)
+
+
+def alike(
+    places: Iterable[int], kind: Callable[[int], Hashable], cells: int
+) -> Iterator[list[int]]:
+    """Those of one kind, as many as are computed at once where each has so many cells."""
+    kinds: dict[Hashable, list[int]] = {}
+    for place in places:
+        kinds.setdefault(kind(place), []).append(place)
+    most = max(1, MOST_AT_ONCE // cells)
+    for some in kinds.values():
+        yield from (some[first : first + most] for first in range(0, len(some), most))

@@ -1,0 +1,95 @@
+"""Roots of many functions: found as by scipy, and each as if it were alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from deniable.server.estimation.roots import brent, least, roots
+
+Array = npt.NDArray[np.float64]
+Family = Callable[[Any, Any], Any]  # of arrays, and of single numbers
+
+FAMILIES: dict[str, Family] = {  # increasing, with a root between -1 and 6
+    "exponential": lambda x, a: np.expm1(3 * x) - 5 * a,
+    "cubic": lambda x, a: (x - a) ** 3 + (x - a) / 9,
+    "saturated": lambda x, a: np.tanh(20 * (x - a)) + a / 3,
+    "flat": lambda x, a: np.maximum(x - a, 0) + np.minimum(x + 0.5, 0),
+    "step": lambda x, a: np.where(x > a, 1.0, -1.0),
+    "uneven step": lambda x, a: np.where(x > a, 9.0, -1.0),
+}
+LOW, HIGH, WIDTH = -1.0, 6.0, 1e-10
+PLACES = np.linspace(0, 1, 40)
+
+KINDS = [(name, place) for name in FAMILIES for place in PLACES]
+
+Find = Callable[[Callable[[Array], Array], Array, Array], Array]
+
+
+def by_brent(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    return brent(function, low, high, WIDTH)
+
+
+def found(find: Find, kinds: Sequence[tuple[str, float]]) -> tuple[Array, int]:
+    """The roots of these, searched for together, and how often they were asked for values."""
+    asked: list[Array] = []
+
+    def function(x: Array) -> Array:
+        asked.append(x)
+        pairs = zip(kinds, x, strict=True)
+        return np.array([FAMILIES[name](each, place) for (name, place), each in pairs])
+
+    roots_of_all = find(function, np.full(len(kinds), LOW), np.full(len(kinds), HIGH))
+    return roots_of_all, len(asked)
+
+
+def test_brent_s_method_is_that_of_scipy_and_takes_no_more_steps() -> None:
+    for name, place in KINDS:
+        ours, asked = found(by_brent, [(name, place)])
+
+        def function(x: float, name: str = name, place: float = place) -> float:
+            return float(FAMILIES[name](np.float64(x), place))
+
+        theirs, told = brentq(function, LOW, HIGH, xtol=WIDTH, full_output=True)
+        assert abs(ours[0] - theirs) <= WIDTH
+        assert asked <= told.function_calls + 1
+
+
+@pytest.mark.parametrize("find", [by_brent, roots])
+def test_each_root_is_found_as_if_it_were_alone(find: Find) -> None:
+    together, _ = found(find, KINDS)
+    assert together.tolist() == [found(find, [kind])[0][0] for kind in KINDS]
+
+
+def test_along_some_axes_all_go_on_until_the_last_one_stops() -> None:
+    """Those of one column, and never because of another."""
+    a = PLACES.reshape(10, 4)
+
+    def tied(a: Array) -> Array:
+        low, high = np.full_like(a, LOW), np.full_like(a, HIGH)
+        return roots(lambda x: FAMILIES["exponential"](x, a), low, high, together=(0,))
+
+    free = [found(roots, [("exponential", place)])[0][0] for place in a.ravel()]
+    assert tied(a).ravel().tolist() != free
+    assert tied(a).T.tolist() == [tied(column[:, None])[:, 0].tolist() for column in a.T]
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), min_size=1))
+def test_the_least_that_holds_is_found_by_halving(cases: list[tuple[int, int]]) -> None:
+    wanted, last = np.array(cases).T
+    asked: list[int] = []
+
+    def holds(here: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        asked.append(0)
+        return np.asarray(here >= wanted)
+
+    found = least(holds, np.zeros_like(last), last)
+    assert found.tolist() == np.minimum(wanted, last).tolist()
+    assert len(asked) <= int(last.max()).bit_length() + 1
