@@ -26,9 +26,9 @@ EQUIVALENT = {
         "FIRST_PRECISION = (191)",
         "FIRST_PRECISION = (193)",
         "bits *= (3)",
-        "nearest = math.log(-below[0] / total / (1001))",
-        "nearest = math.log(-below[0] / total / (999))",
-        "nearest = math.log(-below[(1)] / total / 1000)",
+        "nearest, farthest = np.log(-below[:, 0] / total / (1001)), np.log(centre + 10 * spread)",
+        "nearest, farthest = np.log(-below[:, 0] / total / (999)), np.log(centre + 10 * spread)",
+        "nearest, farthest = np.log(-below[:, (1)] / total / 1000), np.log(centre + 10 * spread)",
     ),
     "more digits than are kept, or the last of those that are": (
         "PROOF_PRECISION = (383)",
@@ -59,7 +59,7 @@ EQUIVALENT = {
         "if tenths < (101):",
     ),
     "a share that equals the excess becomes 0 either way, and leaves the excess as it is": (
-        "positive = int(np.count_nonzero((descending >= excess)))",
+        "positive = np.count_nonzero((descending >= excess), axis=-1, keepdims=True)",
     ),
     "reports are counted in another way, or in other portions: to the same counts": (
         "if (encoding.cells < FEW):",
@@ -68,7 +68,7 @@ EQUIVALENT = {
         "ROWS = (254) # set bits of this many rows still fit in one byte",
     ),
     "where it differs, its result is not used": (
-        "low = np.where(successes > 0, beta_quantile(np.maximum(successes, (0)), failures + 1, tail), 0.0)",  # noqa: E501
+        "found = beta_quantile(np.maximum(successes, (0)), trials - successes + 1, tail)",
         "failures > 0, beta_quantile(successes + 1, np.maximum(failures, (0)), 1 - tail), 1.0",
     ),
     "of one, or of several that are alike, the last is the first": (
