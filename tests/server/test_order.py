@@ -327,6 +327,18 @@ def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
     assert {len(each.payload) for each in kept.values()} == {*sizes}
 
 
+@pytest.mark.parametrize("size", [460, 912, 913, 936, 937])
+def test_of_ids_that_differ_in_the_last_bit_envelopes_of_any_size_are_read(
+    store: Watched, size: int
+) -> None:
+    """Their buckets lie where those lie that are alone."""
+    asked = published(store, survey())
+    ids = [bytes([7] * 15 + [end]) for end in range(4)]
+    with store.transaction() as transaction:
+        transaction.insert([Upload(asked, DECEMBER, each, size, bytes(size)) for each in ids])
+    assert sorted(each.id for each in store.envelopes(asked.sequence, DECEMBER)) == ids
+
+
 @pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
 def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size: int) -> None:
     """As of an unary report of 8,000 options. Also where its last bytes lie tells nothing."""

@@ -125,9 +125,10 @@ def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
 
 
 def parts_of(first: bytes) -> int:
-    """How many there are, by the first of them."""
+    """How many there are, by the first of them; or one, if that is a bucket for a single id."""
     _, _, length = _HEAD.unpack_from(first, _ROWS.size)
-    return -(-(_ROWS.size + _HEAD.size + int(length)) // PART)
+    missing = _ROWS.size + _HEAD.size + int(length) - len(first)
+    return 1 + max(0, -(-missing // PART))
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
