@@ -32,7 +32,7 @@ from deniable.shared.survey.questions import Question
 
 Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends
-FEW = 3  # symbols that are quicker counted one by one
+FEW, FEW_ROWS = 3, 1_024  # symbols that are quicker counted one by one, and rows
 ROWS = 255  # set bits of this many rows still fit in one byte
 BLOCKS = 63  # of rows, that are added up bit by bit
 SOME = 8_192  # rows whose words stay in a processor's caches
@@ -135,8 +135,15 @@ def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
 
 
 def _few(column: Bytes, symbols: int) -> Cells:
-    """Each symbol's count and, last, how many bytes are none of them: faster than bincount."""
-    counts = [np.count_nonzero(column == symbol) for symbol in range(symbols)]
+    """Each symbol's count and, last, how many bytes are none of them: faster than bincount.
+
+    Of few rows Python counts them: numpy would release the interpreter's lock meanwhile, and under
+    load having it back takes longer than counting."""
+    if len(column) <= FEW_ROWS:
+        content = column.tobytes()
+        counts = [content.count(symbol) for symbol in range(symbols)]
+    else:
+        counts = [int(np.count_nonzero(column == symbol)) for symbol in range(symbols)]
     return np.array([*counts, len(column) - sum(counts)], np.int64)
 
 
