@@ -225,6 +225,11 @@ TOO_MUCH = {
     "10 MB": (head(10_000_000), bytes(10_000_000), 413),
     "a gigabyte, it says": (head(2**30), b"DNB1", 413),
     "endless": (ENDLESS, CHUNK * 160, 413),
+    "endless, but short it says": (
+        ENDLESS.replace(b"\r\n\r\n", b"\r\nContent-Length: 9\r\n\r\n"),
+        CHUNK * 160,
+        413,
+    ),
     "compressed": (
         head(1_000).replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n"),
         bytes(1_000),

@@ -7,17 +7,26 @@ that has been arriving for longest: who sends slowly on purpose is at the front 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from deniable.server.http.messages import HttpError
 from deniable.shared.envelope import MOST_BODY_BYTES
 
 SECONDS = 10.0
 SWEEP_SECONDS = 0.5
+SMALL_BYTES = 4_096  # less than what a connection takes by itself
 MOST_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
 SLOW = f"the body did not arrive within {SECONDS:g} seconds; nothing was counted"
 CROWDED = "too many bodies arrive at once; nothing was counted; send the same body again later"
+
+
+class Stream(Protocol):
+    """A body that arrives: in parts, or all at once when it is there."""
+
+    def __call__(self) -> Awaitable[bytes]: ...
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -42,20 +51,21 @@ class Bodies:
         self._held = 0
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
-    async def read(self, stream: AsyncIterable[bytes]) -> bytes:
+    async def read(self, stream: Stream, declared: int) -> bytes:
         """The body, which is held until it is released; of a longer one than may come its
-        beginning, which is longer than may come too."""
+        beginning, which is longer than may come too. `declared`: how long it says it is, or -1."""
         task = asyncio.current_task()
         assert task is not None
         arrival = _Arrival(task, self._loop.time())
         self._arriving[arrival] = None
         try:
-            async for part in stream:
-                arrival.parts.append(part)
-                arrival.size += len(part)
-                self._take(arrival, len(part))
-                if arrival.size > MOST_BODY_BYTES:
-                    break
+            if 0 <= declared <= SMALL_BYTES:
+                self._take(arrival, await stream())
+            else:
+                async for part in stream:
+                    self._take(arrival, part)
+                    if arrival.size > MOST_BODY_BYTES:
+                        break
         except BaseException as error:
             self._held -= arrival.size
             if arrival.ended is None or not isinstance(error, asyncio.CancelledError):
@@ -70,8 +80,10 @@ class Bodies:
         """It has been answered."""
         self._held -= len(body)
 
-    def _take(self, arrival: _Arrival, size: int) -> None:
-        self._held += size
+    def _take(self, arrival: _Arrival, part: bytes) -> None:
+        arrival.parts.append(part)
+        arrival.size += len(part)
+        self._held += len(part)
         if self._held > MOST_BYTES:
             oldest = next(each for each in self._arriving if each.ended is None)
             if oldest is arrival:

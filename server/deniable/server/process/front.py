@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -34,7 +34,7 @@ from deniable.server.http.messages import HttpError, Status, answer, described, 
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.writer import Settled, Unavailable
-from deniable.server.process.bodies import Bodies
+from deniable.server.process.bodies import Bodies, Stream
 from deniable.server.process.outside import address_of, seen_from_outside
 from deniable.server.process.pace import Pace
 from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
@@ -58,10 +58,9 @@ BUSY = "the server has more to do than it can; send the same again later"
 log = logging.getLogger("deniable.server")
 
 
-class Exchange(Protocol):
-    """What a request has beside its head: the parts of its body, and its answer."""
+class Exchange(Stream, Protocol):
+    """What a request has beside its head: its body, and its answer."""
 
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
     def response_bytes(self, status: int, headers: Headers, body: bytes) -> None: ...
 
 
@@ -99,11 +98,12 @@ class Front:
             raise HttpError(503, BUSY)
         if scope.path == "/healthz" and scope.method == "GET":
             return self._alive
-        if _declared(scope) > MOST_BODY_BYTES:
+        declared = _declared(scope)
+        if declared > MOST_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
-        body = await self._bodies.read(protocol)
+        body = await self._bodies.read(protocol, declared)
         try:
-            if self._is_quick(scope, body):
+            if len(body) == declared and self._is_quick(scope, body):
                 return await self._quick(scope, body)
             return await self._behind(scope, body)
         finally:
@@ -115,7 +115,7 @@ class Front:
         if scope.path != ENVELOPES or scope.method != "POST" or len(body) > QUICK_BYTES:
             return False
         headers = scope.headers
-        if "content-encoding" in headers or len(body) != _declared(scope):
+        if "content-encoding" in headers:
             return False
         return self._is_fresh(headers.get("authorization"))
 
