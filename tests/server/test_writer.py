@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -100,6 +101,52 @@ def test_many_requests_share_one_commit(store: Faulty) -> None:
     assert counted(store, asked) == [50, *expected_cells(asked.survey, range(50))]
 
 
+@pytest.mark.parametrize(("seconds", "commits"), [(PATIENCE, 3), (0.0, 5)])
+def test_a_group_waits_for_as_many_as_there_were_in_the_last_one(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, commits: int
+) -> None:
+    """The first alone, then three at once, and then three that come one by one."""
+    monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
+    asked, taken = published(store, survey()), list[float]()
+    with writer_of(store) as writer, ThreadPoolExecutor(7) as pool:
+        writer.observe_commit = taken.append
+        answers = [hold(store, writer, pool, upload(asked, 0))]
+        answers += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
+        eventually(lambda: writer.waiting == 3, "three wait for the first")
+        opened(store)
+        eventually(lambda: len(taken) == 2, "they are written")
+        for number in (4, 5, 6):
+            answers.append(pool.submit(writer.write, [upload(asked, number)]))
+            waits = seconds > 0 and number < 6
+            eventually(
+                lambda: writer.waiting if waits else answers[-1].done(),  # noqa: B023
+                "it waits for the others, or is written",
+            )
+        assert [answer.result(PATIENCE) for answer in answers] == [["accepted"]] * 7
+    assert len(taken) == commits
+    assert counted(store, asked)[0] == 7
+
+
+@pytest.mark.parametrize("seconds", [writing.GATHER_SECONDS, PATIENCE])
+def test_who_comes_alone_is_kept_for_a_moment_or_until_it_stops(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
+    asked = published(store, survey())
+    with writer_of(store) as writer, ThreadPoolExecutor(4) as pool:
+        answers = [hold(store, writer, pool, upload(asked, 0))]
+        answers += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
+        eventually(lambda: writer.waiting == 3, "three wait for the first")
+        opened(store)
+        assert [answer.result(PATIENCE) for answer in answers] == [["accepted"]] * 4
+        alone, begin = pool.submit(writer.write, [upload(asked, 4)]), time.monotonic()
+        if seconds == PATIENCE:
+            eventually(lambda: writer.waiting == 1, "one waits for others")
+            writer.stop()
+        assert alone.result(PATIENCE) == ["accepted"]
+        assert time.monotonic() - begin < PATIENCE / 2
+
+
 def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Faulty) -> None:
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(32) as pool:
@@ -165,6 +212,7 @@ def test_the_queue_is_bounded_in_bytes_too(store: Faulty, monkeypatch: pytest.Mo
 def test_the_limits_are_those_that_are_documented() -> None:
     assert (writing.MOST_REQUESTS, writing.MOST_UPLOADS) == (1_024, 16_384)
     assert (writing.MOST_WAITING, writing.MOST_WAITING_BYTES) == (4_096, 64 * 2**20)
+    assert writing.GATHER_SECONDS == 0.0005
 
 
 @pytest.mark.parametrize("limit", ["MOST_REQUESTS", "MOST_UPLOADS"])

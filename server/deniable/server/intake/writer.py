@@ -1,8 +1,11 @@
 """The writer: one thread that puts many uploads on disk in one transaction, and then answers them.
 
 Group commit: while one transaction goes to disk the next uploads gather, so the disk's slowness is
-shared by up to 1,024 requests. An upload is answered only after the commit that holds it; whatever
-is not known to be on disk is answered with `Unavailable`, and the client sends it again.
+shared by up to 1,024 requests. Who was answered together mostly comes again together, one shortly
+after another: so a group waits a moment for as many as there were in the last one.
+
+An upload is answered only after the commit that holds it; whatever is not known to be on disk is
+answered with `Unavailable`, and the client sends it again.
 
 Of requests that come at once, or one upon another, a group need only be on disk, and comes into the
 tables with those after it: when nobody has come for a moment, or after a tenth of a second.
@@ -33,6 +36,7 @@ MOST_REQUESTS = 1_024  # in one transaction
 MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
 MOST_WAITING = 4_096  # requests in the queue
 MOST_WAITING_BYTES = 64 * 2**20
+GATHER_SECONDS = 0.0005  # at most, for as many requests as there were in the last transaction
 
 log = logging.getLogger("deniable.server")
 
@@ -61,6 +65,7 @@ class Writer:
         self._ready = threading.Condition()
         self._waiting: deque[_Request] = deque()
         self._waiting_bytes = 0
+        self._wanted = self._last = 1  # requests: that wake the thread, and that the last group had
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.observe_commit: Callable[[float], None] = lambda _: None  # told how long each took
@@ -113,7 +118,8 @@ class Writer:
                 raise Unavailable("too much is waiting for the disk; send the same body later")
             self._waiting.append(request)
             self._waiting_bytes += request.size
-            self._ready.notify()
+            if len(self._waiting) >= self._wanted:
+                self._ready.notify()
 
     def doubt(self) -> str | None:
         """Why the clock, and so what is late or early, cannot be believed; None while it can."""
@@ -142,13 +148,21 @@ class Writer:
         with self._ready:
             if not self._waiting and self._state == "running":
                 self._ready.wait(patience)
+            self._gather()
             group: list[_Request] = []
             uploads = 0
             while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:
                 group.append(self._waiting.popleft())
                 uploads += len(group[-1].uploads)
             self._waiting_bytes -= sum(request.size for request in group)
+            self._last = len(group) or self._last
             return group if group or self._state == "running" else None
+
+    def _gather(self) -> None:
+        if 0 < len(self._waiting) < self._last and self._state == "running":
+            self._wanted = self._last
+            self._ready.wait(GATHER_SECONDS)
+            self._wanted = 1
 
     def _commit(self, group: list[_Request], *, later: bool = False) -> bool:
         """Whether it is still to come into the tables."""
