@@ -51,7 +51,7 @@ def measurements() -> Iterator[Measurement]:
         here, there = (recounted(name, where) for where in ("local", "dask"))
         yield speed("counted again in one process", here, 1_000)
         yield memory("counting it in one process", here)
-        yield speed(f"counted again by Dask's {processors()} workers", there, 1.5, here)
+        yield speed(f"counted again by Dask's {processors()} workers", there, 3, here)
         yield memory("counting it by Dask", there)
         same = here.output == there.output and reports_in(here.output) == REPORTS
         yield Measurement("bytes of the two that differ", float(not same), None, "", 0)
