@@ -65,7 +65,7 @@ def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> 
     with SqliteStore.create(tmp_path / "data") as store:
         clock = Leaping()
         calendar = Calendar(store, clock)
-        for days, believed in [(0, True), (7, True), (9, False), (120, False), (-2, False)]:
+        for days, believed in [(0, True), (0.9, True), (2, False), (120, False), (-2, False)]:
             clock.time = NOON + timedelta(days=days)
             assert (calendar.doubt() is None) == believed
         calendar.keep()

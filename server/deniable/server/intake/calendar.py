@@ -12,8 +12,8 @@ from datetime import UTC, datetime, time, timedelta
 from deniable.server.store import Store
 from deniable.server.surveys.clock import Clock
 
-AHEAD = timedelta(days=8)  # a server that was off for a week starts without being asked
-BEHIND = timedelta(days=1)
+OFF = timedelta(days=8)  # a server that was off for a week starts without being asked
+LEAP = timedelta(days=1)
 
 
 class Calendar:
@@ -22,17 +22,16 @@ class Calendar:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._latest, now = store.latest_day(), clock.now()
-        begin = now
-        if self._latest is not None:
-            last = datetime.combine(self._latest, time(), UTC)
-            begin = now if _believable(now, last) else last
-        self._known = begin, clock.seconds()  # a moment that was believed, and its seconds
+        last = now if self._latest is None else datetime.combine(self._latest, time(), UTC)
+        believed = -LEAP <= now - last <= OFF
+        # A moment that was believed, its seconds, and how much later it may be by now.
+        self._known = (now, clock.seconds(), LEAP) if believed else (last, clock.seconds(), OFF)
 
     def doubt(self) -> str | None:
         """Why the clock is not believed, in words for the operator; None while it is."""
-        (moment, then), now = self._known, self._clock.now()
+        (moment, then, ahead), now = self._known, self._clock.now()
         expected = moment + timedelta(seconds=self._clock.seconds() - then)
-        if _believable(now, expected):
+        if -LEAP <= now - expected <= ahead:
             return None
         return (
             f"the clock says {now.date()}, where about {expected.date()} is expected: until it is "
@@ -44,10 +43,6 @@ class Calendar:
         """Note the day, if it is a new one that is believed."""
         now = self._clock.now()
         if now.date() != self._latest and self.doubt() is None:
-            self._known = now, self._clock.seconds()
+            self._known = now, self._clock.seconds(), LEAP
             self._store.keep_day(now.date())
             self._latest = now.date()
-
-
-def _believable(now: datetime, expected: datetime) -> bool:
-    return -BEHIND <= now - expected <= AHEAD
