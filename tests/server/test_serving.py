@@ -356,6 +356,23 @@ def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> 
         assert store.tallies(asked.sequence)[0].reports == 2
 
 
+def test_a_disk_that_goes_on_failing_ends_the_server(data: Path) -> None:
+    """So that whoever watches over it is told, instead of a process that only refuses."""
+    with SqliteStore.create(data) as store:
+        asked = published(store, this_month())
+    report = envelope(asked, 1, round_number=this_round(asked)).pack()
+    with serving(data) as server:
+        for process in (server.process.pid, *server.workers()):  # also of workers to come
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (0, 0))
+
+        def ended() -> bool:
+            assert post(server, report) in (0, 503)
+            return server.process.poll() is not None
+
+        eventually(ended, "it ends")
+        assert server.process.returncode == 1
+
+
 def post(server: Server, body: bytes) -> int:
     request = urllib.request.Request(
         server.url + "/v1/envelopes", data=body, headers={"Content-Type": CONTENT_TYPE}
