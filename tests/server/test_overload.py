@@ -86,11 +86,12 @@ def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> Non
             assert peak_rss(server) < MOST_RSS_BYTES
 
 
-def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [99, 9_999])
+def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -> None:
     limits = "import deniable.server.process.bodies as bodies\nbodies.SECONDS = 1.0"
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
-        connections(server, 600, head(99) + b"DNB1") as held,
+        connections(server, 600, head(length) + b"DNB1") as held,
     ):
         assert answers(server)
         assert get(server, "/v1/surveys")[0] == 200

@@ -247,15 +247,18 @@ def test_a_chunked_body_is_bounded_too(server: Server) -> None:
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
-def test_a_body_that_ends_early_is_refused(server: Server) -> None:
-    head = (
-        "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
-        "Content-Type: application/vnd.deniable.envelopes\r\n\r\nDNB1"
-    )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
-        connection.sendall(head.encode())
-        connection.shutdown(socket.SHUT_WR)
-        assert connection.recv(12) == b"HTTP/1.1 400"
+def test_a_body_that_ends_early_is_refused(data: Path) -> None:
+    with serving(data) as server:
+        for length in (100, 100_000):
+            head = (
+                f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
+                "Content-Type: application/vnd.deniable.envelopes\r\n\r\nDNB1"
+            )
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
+                connection.sendall(head.encode())
+                connection.shutdown(socket.SHUT_WR)
+                assert connection.recv(12) == b"HTTP/1.1 400"
+        assert server.stop() == (0, ""), "it is no mistake of the server's"
 
 
 def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:

@@ -18,6 +18,7 @@ SECONDS = 10.0
 SWEEP_SECONDS = 0.5
 SMALL_BYTES = 4_096  # less than what a connection takes by itself
 MOST_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
+SHORT = "the body ended before its length; nothing was counted"
 SLOW = f"the body did not arrive within {SECONDS:g} seconds; nothing was counted"
 CROWDED = "too many bodies arrive at once; nothing was counted; send the same body again later"
 
@@ -60,7 +61,7 @@ class Bodies:
         self._arriving[arrival] = None
         try:
             if 0 <= declared <= SMALL_BYTES:
-                self._take(arrival, await stream())
+                self._take(arrival, await _whole(stream))
             else:
                 async for part in stream:
                     self._take(arrival, part)
@@ -98,3 +99,10 @@ class Bodies:
             if arrival.ended is None:
                 arrival.end(HttpError(408, SLOW))
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+
+async def _whole(stream: Stream) -> bytes:
+    try:
+        return await stream()
+    except RuntimeError:  # its connection has ended
+        raise HttpError(400, SHORT) from None

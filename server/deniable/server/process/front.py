@@ -98,7 +98,7 @@ class Front:
             raise HttpError(503, BUSY)
         if scope.path == "/healthz" and scope.method == "GET":
             return self._alive
-        declared = _declared(scope)
+        declared = declared_length(scope)
         if declared > MOST_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
         body = await self._bodies.read(protocol, declared)
@@ -227,7 +227,8 @@ class Front:
         return response.status_code, list(response.headers.items()), response.get_data()
 
 
-def _declared(scope: Scope) -> int:
-    """The length that it says it has; -1 if it does not."""
-    text = scope.headers.get("content-length", "")
-    return int(text) if text.isdecimal() else -1
+def declared_length(scope: Scope) -> int:
+    """The length that it says it has; -1 if it does not, or where its parts say it."""
+    headers = scope.headers
+    text = headers.get("content-length", "")
+    return int(text) if text.isdecimal() and "transfer-encoding" not in headers else -1
