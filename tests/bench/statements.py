@@ -22,7 +22,6 @@ if __name__ == "__main__":
 from deniable.server.estimation import fixed_people, repeated_looks
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.statements import statements
 from deniable.server.results.answers import _known_rows
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
@@ -31,6 +30,7 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Choice
 from tests.bench.measure import Measurement
 from tests.server.estimation.fixed import EPSILONS, designs, law
+from tests.server.estimation.single import statements
 from tests.server.estimation.test_fixed_people import PEOPLE as SIZES
 from tests.server.estimation.test_fixed_people import least, worst_coverage
 from tests.server.estimation.test_repeated_looks import ever_missed, of_holders, of_rates

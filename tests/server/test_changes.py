@@ -9,7 +9,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from deniable.server.estimation.statements import statements
 from deniable.server.results import Round, survey_results
 from deniable.server.results.change import compared as compared_rounds
 from deniable.server.results.counts import Counts
@@ -17,6 +16,7 @@ from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests import survey_texts as texts
+from tests.server.estimation.single import statements
 from tests.server.results_data import NOW, add_round, fill
 from tests.server.surveys import BIT, survey, until_spring
 from tests.server.world import World

@@ -6,12 +6,13 @@ import pytest
 from deniable.server.estimation.differences import Differences, differences, halved, reach, side
 from deniable.server.estimation.fixed_people import limits, noise
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.statements import counted, statements
+from deniable.server.estimation.statements import counted
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Bit, Choice, Question
 from tests.server.estimation.fixed import designs, law
+from tests.server.estimation.single import statements
 
 SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.05)]
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from deniable.server.estimation import fixed_numbers
 from deniable.server.estimation.bounded_mean import interval
-from deniable.server.estimation.statements import Statements, at_once, statements
+from deniable.server.estimation.statements import Statements, at_once
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
@@ -23,6 +23,7 @@ from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Choice
+from tests.server.estimation.single import statements
 
 OPTIONS, PEOPLE, PICKED = 300, 20_000, 20
 RUNS = 200

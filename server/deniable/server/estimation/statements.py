@@ -31,7 +31,7 @@ from deniable.server.estimation import (
     shares,
     vectors,
 )
-from deniable.server.estimation.estimate import CONFIDENCE, Points
+from deniable.server.estimation.estimate import Points
 from deniable.server.estimation.roots import least
 from deniable.server.estimation.supports import supports
 from deniable.shared.privacy.thresholds import ONE
@@ -82,7 +82,7 @@ class Statements:
 
     @property
     def step(self) -> Array:
-        """What half a report moves an estimate."""
+        """What half a report moves an estimate, or a whole one where it is a mean."""
         return self._column(10)
 
     def _column(self, number: int) -> Array:
@@ -97,18 +97,6 @@ class Statements:
         """Each by itself, and without the memory of the others."""
         for place, floor in enumerate(self.floor):
             yield Statements(self.table[:, place].copy(), floor)
-
-
-def statements(
-    question: Question,
-    cells: Cells,
-    reports: int | Cells,
-    confidence: float = CONFIDENCE,
-    looks: bool = False,
-) -> Statements:
-    """From at least one report, in one round or in several. `looks` where its intervals are to hold
-    at every look at once."""
-    return counted(question, cells, reports, looks).statements(confidence)
 
 
 def at_once(labels: int, confidence: float) -> float:
@@ -154,7 +142,7 @@ class Counted(ABC):
     @property
     @abstractmethod
     def step(self) -> Array:
-        """What half a report moves an estimate, of each round."""
+        """What half a report moves an estimate, of a mean a whole one; of each round."""
 
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
         return np.full(self.points.estimate.shape[:-1], np.nan)
@@ -235,6 +223,7 @@ class _Shares(Counted):
         trials, lie = reports.astype(np.float64), self._design.lie / ONE
 
         def is_told(counts: Cells) -> npt.NDArray[np.bool_]:
+            counts = np.minimum(counts, reports)  # one that is found is asked for again
             return lowest(counts.astype(np.float64), trials, confidence) > lie
 
         first = np.floor(trials * lie).astype(np.int64)  # as many as if nobody held it

@@ -77,9 +77,10 @@ def _floor(share: float, reports: int) -> Floor:
 def _answers(survey: Survey, question: Question, rounds: Sequence[Counts]) -> list[Answer]:
     known = [counts for counts in rounds if counts.enough]
     found = _listed(question, known) if isinstance(question, Text) else _said(question, known)
-    note = f"no estimate below {survey.minimum_reports:,} reports"
     return [
-        next(found) if counts.enough else (_nothing(question, counts.reports, note), None)
+        next(found)
+        if counts.enough
+        else (_nothing(question, counts.reports, too_few(survey)), None)
         for counts in rounds
     ]
 
@@ -97,7 +98,15 @@ def _listed(question: Text, rounds: Sequence[Counts]) -> Iterator[Answer]:
 
 
 def _nothing(question: Question, reports: int, note: str) -> tuple[Row, ...]:
-    return tuple(_unknown(label, reports, note) for label in question.labels or ("",))
+    return without_estimate(question.labels or ("",), reports, note)
+
+
+def too_few(survey: Survey) -> str:
+    return f"no estimate below {survey.minimum_reports:,} reports"
+
+
+def without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[Row, ...]:
+    return tuple(_unknown(label, reports, note) for label in labels)
 
 
 def _whole(question: Question, counts: Counts) -> WholeVector | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Question
 
 MOST_AT_ONCE = 2**17  # cells, whose estimates take about 20 MB while they are computed
+WHILE_OPEN = 4  # times as much is taken by intervals that hold at every look
 
 
 class Counts(NamedTuple):
@@ -44,13 +45,11 @@ def together(question: Question, rounds: Sequence[Counts]) -> Counted:
     return counted(question, *stacked(rounds), rounds[0].looks)
 
 
-def alike(
-    places: Iterable[int], kind: Callable[[int], Hashable], cells: int
-) -> Iterator[list[int]]:
-    """Those of one kind, as many as are computed at once where each has so many cells."""
-    kinds: dict[Hashable, list[int]] = {}
+def alike(places: Iterable[int], is_open: Callable[[int], bool], cells: int) -> Iterator[list[int]]:
+    """All of them open, or none; as many as are computed at once where each has so many cells."""
+    kinds: dict[bool, list[int]] = {}
     for place in places:
-        kinds.setdefault(kind(place), []).append(place)
-    most = max(1, MOST_AT_ONCE // cells)
-    for some in kinds.values():
+        kinds.setdefault(is_open(place), []).append(place)
+    for looks, some in kinds.items():
+        most = max(1, MOST_AT_ONCE // (cells * (WHILE_OPEN if looks else 1)))
         yield from (some[first : first + most] for first in range(0, len(some), most))

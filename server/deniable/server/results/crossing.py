@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from deniable.server.estimation.crossed import Joint, Pair, joint
+from deniable.server.results.answers import too_few, without_estimate
 from deniable.server.results.counts import alike
 from deniable.server.results.document import Crossed, Row
 from deniable.server.results.memory import ROWS_BESIDE, Memory
@@ -16,6 +17,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Bit, Choice, Question
 
 TIMES = " × "
+QUARTERS = 4  # counts of two answers: of both, of either, of neither
 
 Tallies = Sequence[RoundTally | None]
 
@@ -39,24 +41,26 @@ def _crossed(
         if tally is not None and tally.reports >= survey.minimum_reports
     }
     rows: dict[int, tuple[Row, ...]] = {}
-    for places in alike(kept, looks.__getitem__, first.mechanism.cells * second.mechanism.cells):
+    cells = QUARTERS * first.mechanism.cells * second.mechanism.cells
+    for places in alike(kept, looks.__getitem__, cells):
         some = [kept[place] for place in places]
-        rows |= zip(places, _said(survey, pair, some, looks[places[0]]), strict=True)
-    note = f"no estimate below {survey.minimum_reports:,} reports"
+        rows |= zip(places, _said(survey, pair, labels, some, looks[places[0]]), strict=True)
     for place, tally in enumerate(tallies):
         if place not in kept:
             reports = tally.reports if tally else 0
-            rows[place] = tuple(_unknown(label, reports, note) for label in labels)
+            rows[place] = without_estimate(labels, reports, too_few(survey))
     names = first.name, second.name
     return [Crossed(questions=names, rows=rows[place]) for place in range(len(tallies))]
 
 
 def _said(
-    survey: Survey, pair: tuple[Question, Question], tallies: Sequence[RoundTally], looks: bool
+    survey: Survey,
+    pair: tuple[Question, Question],
+    labels: Sequence[str],
+    tallies: Sequence[RoundTally],
+    looks: bool,
 ) -> list[tuple[Row, ...]]:
     """Once of the same counts. Questions are equal to themselves alone, as in `said.py`."""
-    first, second = pair
-    labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
 
     def made(places: list[int]) -> Iterator[tuple[Row, ...]]:
         some = [tallies[place] for place in places]
@@ -88,7 +92,9 @@ def _counted(
     return Pair.of((first.mechanism, second.mechanism), (ours, theirs), both, reports)
 
 
-def _known(labels: list[str], found: Joint, reports: Sequence[int]) -> Iterator[tuple[Row, ...]]:
+def _known(
+    labels: Sequence[str], found: Joint, reports: Sequence[int]
+) -> Iterator[tuple[Row, ...]]:
     """Of each round, in the order of a row's fields; about these very people nothing is said."""
     columns = (found.estimate, *found.like, *found.every, found.standard_error, found.consistent)
     for number, rows in zip(reports, np.stack(columns, axis=-1).tolist(), strict=True):
@@ -98,7 +104,3 @@ def _known(labels: list[str], found: Joint, reports: Sequence[int]) -> Iterator[
                 labels, rows, strict=True
             )
         )
-
-
-def _unknown(label: str, reports: int, note: str) -> Row:
-    return Row(label, None, None, None, None, None, None, None, None, reports, None, note)

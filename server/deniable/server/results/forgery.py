@@ -36,7 +36,7 @@ def _question_fits(
     found = [NO_REPORT] * len(tallies)
     counts = [counts_of(survey, question, tally, looks=False) for tally in tallies]
     kept = [place for place, tally in enumerate(tallies) if tally]
-    for places in alike(kept, lambda _: None, question.mechanism.cells):
+    for places in alike(kept, lambda _: False, question.mechanism.cells):
         cells, reports = stacked([counts[place] for place in places])
         some = fits(question.mechanism, cells, reports, len(survey.questions))
         for place, each in zip(places, some, strict=True):

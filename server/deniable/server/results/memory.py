@@ -33,8 +33,9 @@ class Memory(Generic[T]):
         made = dict(zip(missing, make(missing), strict=True)) if missing else {}
         with self._lock:
             for place, each in made.items():
-                if self._known.setdefault(keys[place], each) is each:
-                    self._rows += self._count(each)
+                rows = self._count(each)
+                if rows <= MOST_ROWS and self._known.setdefault(keys[place], each) is each:
+                    self._rows += rows
             while self._rows > MOST_ROWS:
                 self._rows -= self._count(self._known.popitem(last=False)[1])
         return [made[place] if found is None else found for place, found in enumerate(known)]

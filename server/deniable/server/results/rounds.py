@@ -57,7 +57,9 @@ def rounds(
         (question, [counts[question.name][number] for number in numbers])
         for question in survey.questions
     ]
-    answers = [question_results(survey, *each) for each in asked]  # changes go on from these
+    answers = [
+        question_results(survey, *each) for each in asked
+    ]  # before changes, which need the same
     columns = zip(
         round_fits(survey, tallies),
         zip(*answers, strict=True),

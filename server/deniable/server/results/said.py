@@ -1,4 +1,4 @@
-"""What counts say of a question, once: a round's rows need it, and the changes to the next."""
+"""What counts say of a question, remembered: a round's rows need it, and changes to the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from deniable.shared.survey.questions import Question
 T = TypeVar("T")
 
 _STATEMENTS = Memory[Statements](lambda found: ROWS_BESIDE + len(found.estimate))
-_LIMITS = Memory[Array](lambda ends: ROWS_BESIDE + ends.shape[-1] // 5)  # two numbers and not ten
+_LIMITS = Memory[Array](
+    lambda ends: ROWS_BESIDE + ends.shape[-1] // 5
+)  # two numbers and not eleven
 
 
 def said(
