@@ -14,9 +14,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from random import SystemRandom
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request
 
 from deniable.server.process.calling import OPENER
@@ -56,9 +57,15 @@ class Forwarder:
         self._holding, self._settings = holding, settings
         self._sleep, self._monotonic = sleep, monotonic
         self._since = monotonic()  # when the batch had no envelope yet, or the relay started
+        self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="forwarder", daemon=True).start()
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """By a mistake: nothing else ends it."""
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:
@@ -116,11 +123,15 @@ class Forwarder:
             with OPENER.open(request, timeout=SECONDS) as reply:
                 text = reply.read(MOST_ANSWER)
         except HTTPError as error:
-            said = f"the aggregator answers with status {error.code}"
-            raise NotTaken(said, _seconds(error.headers.get("Retry-After"))) from None
-        except (URLError, OSError) as error:
+            with error:
+                said = f"the aggregator answers with status {error.code}"
+                raise NotTaken(said, _seconds(error.headers.get("Retry-After"))) from None
+        except OSError as error:
             reason = getattr(error, "reason", error)
             raise NotTaken(f"no answer from the aggregator: {reason}") from None
+        except (HTTPException, ValueError) as error:  # whose words may be secret
+            name = type(error).__name__
+            raise NotTaken(f"the aggregator's answer is not HTTP: {name}") from None
         return _outcomes(text, len(body))
 
 
@@ -141,14 +152,14 @@ def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
     """As a receipt has it; what does not speak of every envelope is none."""
     try:
         receipt: Any = json.loads(text)  # Any: JSON
-        outcomes = Counter(str(each["code"])[:32] for each in receipt["refused"])
+        outcomes = Counter(ascii(each["code"])[1:-1][:32] for each in receipt["refused"])
         outcomes += Counter(
             {name: int(receipt[name]) for name in ("accepted", "duplicates") if receipt[name]}
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise NotTaken("the answer is not that of an aggregation server") from None
     if outcomes.total() != sent:
-        raise NotTaken(f"the answer speaks of {outcomes.total()} envelopes, and {sent} were sent")
+        raise NotTaken(f"the answer speaks of more or fewer than the {sent} that were sent")
     return outcomes
 
 
