@@ -52,11 +52,8 @@ class Forwarder:
         holding: Holding,
         settings: Settings,
         sleep: Callable[[float], object] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._holding, self._settings = holding, settings
-        self._sleep, self._monotonic = sleep, monotonic
-        self._since = monotonic()  # when the batch had no envelope yet, or the relay started
+        self._holding, self._settings, self._sleep = holding, settings, sleep
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
     def start(self) -> None:
@@ -83,7 +80,6 @@ class Forwarder:
             if not self._is_due():
                 return False
             self._holding.close_batch()
-            self._since = self._monotonic()
             batch = self._holding.leaving()
         outcomes = Counter[str]()
         for body in bodies(batch):
@@ -94,12 +90,9 @@ class Forwarder:
         return True
 
     def _is_due(self) -> bool:
-        gathered = self._holding.gathered
-        if not gathered:
-            self._since = self._monotonic()
-        waited = self._monotonic() - self._since
-        return gathered >= self._settings.batch or (
-            gathered > 0 and waited >= self._settings.longest_seconds
+        return (
+            self._holding.gathered >= self._settings.batch
+            or self._holding.waited() >= self._settings.longest_seconds
         )
 
     def _forward(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
