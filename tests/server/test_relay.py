@@ -427,6 +427,29 @@ def test_what_comes_together_is_written_together(
     assert len(groups) <= 2
 
 
+def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = sealed(30)
+    monkeypatch.setattr(front, "MOST_ARRIVING", 10 * len(some[0].pack()))
+    held, most = Holding(tmp_path / "held", MIB), list[int]()
+    keep = held.keep
+
+    def slow(envelopes: Sequence[SealedEnvelope]) -> None:
+        time.sleep(0.05)
+        most.append(len(envelopes))
+        keep(envelopes)
+
+    monkeypatch.setattr(held, "keep", slow)
+    relay = Front(held)
+    for _ in range(2):  # what was refused or taken makes room
+        assert Counter(played_to(relay, *(Arriving([each.pack()]) for each in some))) == {
+            202: 10,
+            503: 20,
+        }
+    assert sum(most) == 20
+
+
 def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,7 @@ class Holding:
 
 
 def _digest(envelope: SealedEnvelope) -> bytes:
-    return hashlib.sha256(envelope.sealed).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(envelope.pack()).digest()[:DIGEST_BYTES]
 
 
 def _write(path: Path, content: bytes) -> None:
