@@ -11,15 +11,17 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deniable.server.relay import forwarding
 from deniable.server.relay.forwarding import Forwarder
 from deniable.server.relay.holding import Holding
 from deniable.server.relay.settings import Settings
@@ -31,6 +33,7 @@ from tests.server.test_relay import ask
 from tests.server.world import Server
 
 PLANTED = Path(__file__).with_name("planted_relay.py")
+FORWARDING = "from deniable.server.relay import forwarding as f"
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 GARBAGE = {
@@ -53,6 +56,8 @@ GARBAGE = {
     + b'\r\n{"accepted": 1%s, "duplicates": 9%s, "refused": []}' % (b"0" * 4_299, b"0" * 4_299),
     "no code": OK + b'\r\n{"accepted": 0, "duplicates": 0, "refused": [1]}',
 }
+
+ENDLESS = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def good(accepted: int, duplicates: int = 0) -> bytes:
@@ -95,7 +100,10 @@ class Aggregator:
         known = len(sent & self.taken)
         self.taken |= sent
         if self.says:
-            connection.sendall(self.says.pop(0))
+            connection.sendall(said := self.says.pop(0))
+            while said == ENDLESS:  # until nobody reads it any more
+                time.sleep(0.01)
+                connection.sendall(said)
             return
         self.receipts.append((len(sent) - known, known))
         connection.sendall(good(*self.receipts[-1]))
@@ -138,8 +146,8 @@ class Trying:
 
     def __post_init__(self) -> None:
         self.held = Holding(self.folder / "held", 2**20)
-        settings = Settings(self.url, "a-token", self.folder / "held", batch=3)
-        self.forwarder = Forwarder(self.held, settings, self.pause)
+        self.settings = Settings(self.url, "a-token", self.folder / "held", batch=3)
+        self.forwarder = Forwarder(self.held, self.settings, self.pause)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -202,6 +210,24 @@ def test_any_bytes_are_an_answer_or_a_reason_to_try_again(
     assert len(aggregator.posts) == len(tried.pauses) + 1
 
 
+def test_no_token_is_logged_that_makes_no_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever refuses it quotes it."""
+    tried = Trying(tmp_path, "http://127.0.0.1:9")
+    tried.held.keep(some(3))
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    settings = replace(tried.settings, token="a-secret\ntoken")
+    with pytest.raises(KeyboardInterrupt):
+        Forwarder(tried.held, settings, stop).turn()
+    (line,) = caplog.messages
+    assert "secret" not in line
+    assert line.endswith("with the aggregator: ValueError")
+
+
 def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
     aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,7 +240,35 @@ def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
     assert len(caplog.messages[-1].splitlines()) == 1
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_forwarder_that_waits_for_reports_has_not_ended(
+    aggregator: Aggregator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "MOST_SECONDS", 0.0)
+    idle, end = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        idle.set()
+        end.wait(PATIENCE)
+        raise SystemExit
+
+    tried = Trying(tmp_path, aggregator.url)
+    tried.held.keep(some(3))
+    forwarder = Forwarder(tried.held, tried.settings, sleep)
+    forwarder.start()
+    idle.wait(PATIENCE)
+    assert aggregator.receipts == [(3, 0)]
+    assert not forwarder.has_ended()
+    end.set()
+    eventually(forwarder.has_ended)
+
+
 # A real relay
+
+
+def altered(line: str) -> list[str]:
+    """The command, with some of the forwarder's limits made small."""
+    return [sys.executable, "-c", PROGRAM.format(f"{FORWARDING}; {line}"), "relay"]
 
 
 def sent(relay: Server, count: int) -> set[bytes]:
@@ -228,10 +282,7 @@ def test_a_relay_that_was_answered_with_garbage_forwards_all_of_it_once(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     aggregator.says = [GARBAGE["no HTTP"], GARBAGE["a chunk cut short"]]
-    hurried = (
-        "from deniable.server.relay import forwarding as f; f.FIRST_PAUSE = f.LOOK_SECONDS = 0.1"
-    )
-    command = [sys.executable, "-c", PROGRAM.format(hurried), "relay"]
+    command = altered("f.FIRST_PAUSE = f.LOOK_SECONDS = 0.1")
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
         first = sent(relay, 3)
         eventually(lambda: aggregator.receipts, "the first batch's end")
@@ -240,6 +291,19 @@ def test_a_relay_that_was_answered_with_garbage_forwards_all_of_it_once(
     assert aggregator.taken == first | second
     assert aggregator.receipts == [(0, 3), (3, 0)]
     assert len(aggregator.posts) == 4
+
+
+def test_a_relay_that_is_answered_without_an_end_asks_again(
+    aggregator: Aggregator, tmp_path: Path
+) -> None:
+    """Each wait for a byte is short, and there would be one after the other for ever."""
+    aggregator.says = [ENDLESS]
+    command = altered("f.MOST_SECONDS = f.LOOK_SECONDS = 0.2")
+    with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
+        batch = sent(relay, 3)
+        eventually(lambda: aggregator.receipts, "another worker")
+    assert aggregator.taken == batch
+    assert aggregator.receipts == [(0, 3)]
 
 
 def test_a_relay_whose_forwarder_has_ended_begins_again(

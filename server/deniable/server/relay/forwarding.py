@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -28,7 +29,8 @@ from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope
 
 BODY_BYTES = 2**19
 BODY_ENVELOPES = 1_000
-SECONDS = 60.0  # to wait for an answer
+SECONDS = 60.0  # to wait for a part of an answer,
+MOST_SECONDS = 600.0  # and for all of it
 MOST_ANSWER = 2**20
 LOOK_SECONDS = 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
@@ -54,15 +56,15 @@ class Forwarder:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._holding, self._settings, self._sleep = holding, settings, sleep
+        self._asked = math.inf  # since when an answer is waited for
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    @property
-    def ended(self) -> bool:
-        """By a mistake: nothing else ends it."""
-        return not self._thread.is_alive()
+    def has_ended(self) -> bool:
+        """By a mistake, or it hangs on an answer without an end: then only its process ends it."""
+        return not self._thread.is_alive() or time.monotonic() - self._asked > MOST_SECONDS
 
     def _run(self) -> None:
         while True:
@@ -112,6 +114,7 @@ class Forwarder:
         packed = b"".join(each.pack() for each in body)
         where = f"{self._settings.server}/v1/envelopes"
         request = Request(where, packed, headers, method="POST")  # noqa: S310 # https, or here
+        self._asked = time.monotonic()
         try:
             with OPENER.open(request, timeout=SECONDS) as reply:
                 text = reply.read(MOST_ANSWER)
@@ -124,7 +127,9 @@ class Forwarder:
             raise NotTaken(f"no answer from the aggregator: {reason}") from None
         except (HTTPException, ValueError) as error:  # whose words may be secret
             name = type(error).__name__
-            raise NotTaken(f"the aggregator's answer is not HTTP: {name}") from None
+            raise NotTaken(f"no exchange in HTTP with the aggregator: {name}") from None
+        finally:
+            self._asked = math.inf
         return _outcomes(text, len(body))
 
 

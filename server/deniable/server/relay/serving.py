@@ -62,7 +62,7 @@ def load(settings: Settings, parent: int, announcement: Announcement) -> Front:
         raise SystemExit(2) from None
     forwarder = Forwarder(holding, settings)
     forwarder.start()
-    end_with(parent, lambda: forwarder.ended)
+    end_with(parent, forwarder.has_ended)
     announcement.say_when_it_answers()
     return Front(holding)
 
