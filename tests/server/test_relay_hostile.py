@@ -76,7 +76,9 @@ def answered(relay: Server, request: bytes) -> tuple[int, bytes]:
             connection.sendall(request)
         answer = b""
         while b"\r\n\r\n" not in answer or not answer.endswith(b"}"):
-            answer += connection.recv(65_536)
+            part = connection.recv(65_536)
+            assert part, answer
+            answer += part
     return int(answer.split(b" ", 2)[1]), answer
 
 
