@@ -4,8 +4,8 @@
     gathering/waiting   since when, in whole hours (waiting.py)
     leaving/*           the same, once their number is full: from then on none is added
 
-A group is one file, written whole, synced and only then given its name, which is random; no file
-has a time of change. So what was acknowledged is there after a kill. A batch leaves as a whole:
+A group is one file, written whole, synced and only then given its name, which is random; times
+of change are 0. So what was acknowledged is there after a kill. A batch leaves as a whole:
 were others added to one that was sent in part, those would stand out. It is deleted when all of it
 was taken; what is sent again after a kill, the aggregator recognises by the ids inside.
 """
@@ -160,4 +160,5 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
+    os.utime(path.parent, ns=(0, 0))  # it would tell when the last came
     sync(path.parent)
