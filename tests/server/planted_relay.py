@@ -1,25 +1,39 @@
 """`deniable relay` with a bug planted in it: what the test of its kills must find.
 
 python planted_relay.py acknowledges-first relay ...   writes a moment after it has acknowledged
+python planted_relay.py forwarder-dies relay ...       loses its forwarder before the first batch
 python planted_relay.py none relay ...                 has none
 """
 
+import multiprocessing
 import sys
 import threading
 from collections.abc import Iterable
 
+from deniable.server.relay.forwarding import Forwarder
 from deniable.server.relay.holding import Holding
 from deniable.shared.cli.command import main
 from deniable.shared.sealing import SealedEnvelope
 
 keep = Holding.keep
+turn = Forwarder.turn
+died = multiprocessing.Event()  # which the next worker inherits
 
 
 def acknowledges_first(self: Holding, envelopes: Iterable[SealedEnvelope]) -> None:
     threading.Timer(0.3, keep, (self, list(envelopes))).start()
 
 
+def dies_once(self: Forwarder) -> bool:
+    if self._holding.gathered and not died.is_set():
+        died.set()
+        raise ArithmeticError("planted")
+    return turn(self)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "acknowledges-first":
         Holding.keep = acknowledges_first  # type: ignore[method-assign]  # that is the bug
+    if sys.argv[1] == "forwarder-dies":
+        Forwarder.turn = dies_once  # type: ignore[method-assign]  # that is the bug
     raise SystemExit(main(sys.argv[2:]))

@@ -50,7 +50,9 @@ def bodies(asked: PublishedSurvey, number: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def mutated(body: bytes, other: bytes, chance: random.Random) -> bytes:
+def mutated(
+    body: bytes, other: bytes, chance: random.Random, fields: Sequence[int] = FIELDS
+) -> bytes:
     changed = bytearray(body)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         place = chance.randrange(len(changed) + 1)
@@ -67,7 +69,7 @@ def mutated(body: bytes, other: bytes, chance: random.Random) -> bytes:
             case 4:
                 changed[place:end] = chance.randbytes(end - place)
             case 5 if len(changed) > HEADER.size:
-                field = chance.choice(FIELDS)
+                field = chance.choice(fields)
                 changed[field : field + 4] = chance.choice(ENDS).to_bytes(4, "little")
             case _:
                 changed[place:] = other[chance.randrange(len(other)) :]

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from random import SystemRandom
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request
 
 from deniable.server.process.calling import OPENER
@@ -27,7 +29,8 @@ from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope
 
 BODY_BYTES = 2**19
 BODY_ENVELOPES = 1_000
-SECONDS = 60.0  # to wait for an answer
+SECONDS = 60.0  # to wait for a part of an answer,
+MOST_SECONDS = 600.0  # and for all of it
 MOST_ANSWER = 2**20
 LOOK_SECONDS = 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
@@ -51,14 +54,17 @@ class Forwarder:
         holding: Holding,
         settings: Settings,
         sleep: Callable[[float], object] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._holding, self._settings = holding, settings
-        self._sleep, self._monotonic = sleep, monotonic
-        self._since = monotonic()  # when the batch had no envelope yet, or the relay started
+        self._holding, self._settings, self._sleep = holding, settings, sleep
+        self._asked = math.inf  # since when an answer is waited for
+        self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="forwarder", daemon=True).start()
+        self._thread.start()
+
+    def has_ended(self) -> bool:
+        """By a mistake, or it hangs on an answer without an end: then only its process ends it."""
+        return not self._thread.is_alive() or time.monotonic() - self._asked > MOST_SECONDS
 
     def _run(self) -> None:
         while True:
@@ -76,7 +82,6 @@ class Forwarder:
             if not self._is_due():
                 return False
             self._holding.close_batch()
-            self._since = self._monotonic()
             batch = self._holding.leaving()
         outcomes = Counter[str]()
         for body in bodies(batch):
@@ -87,12 +92,9 @@ class Forwarder:
         return True
 
     def _is_due(self) -> bool:
-        gathered = self._holding.gathered
-        if not gathered:
-            self._since = self._monotonic()
-        waited = self._monotonic() - self._since
-        return gathered >= self._settings.batch or (
-            gathered > 0 and waited >= self._settings.longest_seconds
+        return (
+            self._holding.gathered >= self._settings.batch
+            or self._holding.waited() >= self._settings.longest_seconds
         )
 
     def _forward(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
@@ -112,15 +114,22 @@ class Forwarder:
         packed = b"".join(each.pack() for each in body)
         where = f"{self._settings.server}/v1/envelopes"
         request = Request(where, packed, headers, method="POST")  # noqa: S310 # https, or here
+        self._asked = time.monotonic()
         try:
             with OPENER.open(request, timeout=SECONDS) as reply:
                 text = reply.read(MOST_ANSWER)
         except HTTPError as error:
-            said = f"the aggregator answers with status {error.code}"
-            raise NotTaken(said, _seconds(error.headers.get("Retry-After"))) from None
-        except (URLError, OSError) as error:
+            with error:
+                said = f"the aggregator answers with status {error.code}"
+                raise NotTaken(said, _seconds(error.headers.get("Retry-After"))) from None
+        except OSError as error:
             reason = getattr(error, "reason", error)
             raise NotTaken(f"no answer from the aggregator: {reason}") from None
+        except (HTTPException, ValueError) as error:  # whose words may be secret
+            name = type(error).__name__
+            raise NotTaken(f"no exchange in HTTP with the aggregator: {name}") from None
+        finally:
+            self._asked = math.inf
         return _outcomes(text, len(body))
 
 
@@ -141,14 +150,14 @@ def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
     """As a receipt has it; what does not speak of every envelope is none."""
     try:
         receipt: Any = json.loads(text)  # Any: JSON
-        outcomes = Counter(str(each["code"])[:32] for each in receipt["refused"])
+        outcomes = Counter(ascii(each["code"])[1:-1][:32] for each in receipt["refused"])
         outcomes += Counter(
             {name: int(receipt[name]) for name in ("accepted", "duplicates") if receipt[name]}
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise NotTaken("the answer is not that of an aggregation server") from None
     if outcomes.total() != sent:
-        raise NotTaken(f"the answer speaks of {outcomes.total()} envelopes, and {sent} were sent")
+        raise NotTaken(f"the answer speaks of more or fewer than the {sent} that were sent")
     return outcomes
 
 

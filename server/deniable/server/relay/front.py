@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ENVELOPES = "/v1/envelopes"
 SECONDS = 10.0  # for a body to arrive
 MOST_BODY = HEADER.size + max(LENGTHS)
-MOST_ARRIVING = 64 * 2**20  # bytes of all bodies together
+MOST_ARRIVING = 64 * 2**20  # bytes of all bodies that arrive or wait for the disk
 MOST_WAITING = 1_024  # envelopes that wait for the disk
 BUSY_SECONDS, FULL_SECONDS = 5, 600
 BUSY = "the relay has more to do than it can; send the same again later"
@@ -78,14 +78,18 @@ class Front:
             raise Refusal(405, "this address takes POST")
         if scope.headers.get("content-type", "") != SEALED_TYPE:
             raise Refusal(415, f"a relay passes on {SEALED_TYPE} and nothing else")
-        await self._keep(_one(await self._body(scope, protocol)))
+        body = bytearray()
+        try:
+            await self._read(scope, protocol, body)
+            await self._keep(_one(bytes(body)))
+        finally:
+            self._arriving -= len(body)
         return 202, b'{"held":1}'
 
-    async def _body(self, scope: Scope, protocol: Exchange) -> bytes:
+    async def _read(self, scope: Scope, protocol: Exchange, body: bytearray) -> None:
         length = scope.headers.get("content-length", "")
         if length.isdecimal() and int(length) > MOST_BODY:
             raise _too_long()
-        body = bytearray()
         try:
             async with asyncio.timeout(SECONDS):
                 async for part in protocol:
@@ -97,9 +101,6 @@ class Front:
                         raise Refusal(503, BUSY, BUSY_SECONDS)
         except TimeoutError:
             raise Refusal(408, f"the body did not arrive within {SECONDS:g} seconds") from None
-        finally:
-            self._arriving -= len(body)
-        return bytes(body)
 
     async def _keep(self, envelope: SealedEnvelope) -> None:
         """Returns when it is on disk, with all that came meanwhile."""

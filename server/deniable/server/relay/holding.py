@@ -1,12 +1,13 @@
 """What the relay holds, on disk: a batch that gathers, and one that leaves.
 
-    gathering/*   groups of envelopes that came at about the same time, each in random order
-    leaving/*     the same, once their number is full: from then on none is added
+    gathering/*         groups of envelopes that came at about the same time, each in random order
+    gathering/waiting   since when, in whole hours (waiting.py)
+    leaving/*           the same, once their number is full: from then on none is added
 
-A group is one file, written whole, synced and only then given its name, which is random; no file
-tells a time. So what was acknowledged is there after a kill. A batch leaves as a whole: were others
-added to one that was sent in part, those would stand out. It is deleted when all of it was taken;
-what is sent again after a kill, the aggregator recognises by the ids inside.
+A group is one file, written whole, synced and only then given its name, which is random; times
+of change are 0. So what was acknowledged is there after a kill. A batch leaves as a whole:
+were others added to one that was sent in part, those would stand out. It is deleted when all of it
+was taken; what is sent again after a kill, the aggregator recognises by the ids inside.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from random import SystemRandom
 from secrets import token_hex
 
 from deniable.server.disk import PRIVATE_FOLDER, sync
+from deniable.server.relay.waiting import HOUR, Wait
+from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealing import SealedEnvelope, parse_sealed
 
 GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
+WAITING = "waiting"
 UNFINISHED = ".part"
 DIGEST_BYTES = 16  # to recognise what comes twice
 
@@ -40,8 +44,8 @@ class Full(DeniableError):
 class Holding:
     """Safe from several threads."""
 
-    def __init__(self, folder: Path, most_bytes: int) -> None:
-        self._folder, self._most_bytes = folder, most_bytes
+    def __init__(self, folder: Path, most_bytes: int, clock: Clock | None = None) -> None:
+        self._folder, self._most_bytes, self._clock = folder, most_bytes, clock or Clock()
         self._lock = threading.Lock()
         for name in (GATHERING, LEAVING):
             (folder / name).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -51,11 +55,24 @@ class Holding:
         sync(folder)
         self._bytes = sum(path.stat().st_size for path in self._files(GATHERING, LEAVING))
         self._known = {_digest(each) for each in self._read(GATHERING)}
+        self._wait = Wait(self._clock, self._kept_wait())
+        if self._known:
+            self._keep_wait()
 
     @property
     def gathered(self) -> int:
         """How many different envelopes wait for others."""
         return len(self._known)
+
+    def waited(self) -> float:
+        """For how many seconds they have, from the first. Kept at each full hour of the machine's:
+        at those of the batch, the file system would tell the minute in which it began."""
+        with self._lock:
+            if not self._known:
+                return 0.0
+            if self._hour != self._clock.seconds() // HOUR:
+                self._keep_wait()
+            return self._wait.seconds()
 
     def keep(self, envelopes: Iterable[SealedEnvelope]) -> None:
         """On disk when it returns; what is there already is not kept twice."""
@@ -68,8 +85,11 @@ class Holding:
             content = b"".join(each.pack() for each in group)
             if self._bytes + len(content) > self._most_bytes:
                 raise Full("the relay holds as much as it may; send the same again later")
-            _write(self._folder / GATHERING, content)
+            _write(self._folder / GATHERING / token_hex(16), content)
             self._bytes += len(content)
+            if not self._known:
+                self._wait = Wait(self._clock)
+                self._keep_wait()
             self._known |= news.keys()
 
     def leaving(self) -> Sequence[SealedEnvelope]:
@@ -97,6 +117,20 @@ class Holding:
             sync(self._folder)
             shutil.rmtree(self._folder / GONE)
 
+    def _kept_wait(self) -> bytes:
+        try:
+            return (self._folder / GATHERING / WAITING).read_bytes()
+        except OSError:
+            return b""
+
+    def _keep_wait(self) -> None:
+        """If it cannot be, a batch may wait longer, and nothing else is held up."""
+        self._hour = self._clock.seconds() // HOUR
+        try:
+            _write(self._folder / GATHERING / WAITING, self._wait.pack())
+        except OSError as error:
+            log.warning("how long a batch has waited cannot be kept: %s", error.strerror)
+
     def _read(self, name: str) -> Iterator[SealedEnvelope]:
         for path in self._files(name):
             try:
@@ -105,25 +139,26 @@ class Holding:
                 log.error("%s is damaged: what was in it is lost", path)
 
     def _files(self, *names: str) -> list[Path]:
-        return [path for name in names for path in sorted((self._folder / name).iterdir())]
+        paths = [path for name in names for path in sorted((self._folder / name).iterdir())]
+        return [path for path in paths if path.name != WAITING]
 
 
 def _digest(envelope: SealedEnvelope) -> bytes:
-    return hashlib.sha256(envelope.sealed).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(envelope.pack()).digest()[:DIGEST_BYTES]
 
 
-def _write(folder: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     """Whole or not at all."""
-    name = token_hex(16)
-    unfinished = folder / (name + UNFINISHED)
+    unfinished = path.with_name(path.name + UNFINISHED)
     try:
         with unfinished.open("xb") as file:
             file.write(content)
             file.flush()
             os.utime(file.fileno(), ns=(0, 0))
             os.fsync(file.fileno())
-        unfinished.rename(folder / name)
+        unfinished.rename(path)
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    sync(folder)
+    os.utime(path.parent, ns=(0, 0))  # it would tell when the last came
+    sync(path.parent)

@@ -60,8 +60,9 @@ def load(settings: Settings, parent: int, announcement: Announcement) -> Front:
     except (DeniableError, OSError) as error:
         print(f"deniable relay: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    end_with(parent)
-    Forwarder(holding, settings).start()
+    forwarder = Forwarder(holding, settings)
+    forwarder.start()
+    end_with(parent, forwarder.has_ended)
     announcement.say_when_it_answers()
     return Front(holding)
 

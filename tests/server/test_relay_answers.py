@@ -1,0 +1,320 @@
+"""Whatever an aggregator answers, or a proxy before it: the relay keeps its batch and tries again.
+
+The answers come from a real socket, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.server.relay import forwarding
+from deniable.server.relay.forwarding import Forwarder
+from deniable.server.relay.holding import Holding
+from deniable.server.relay.settings import Settings
+from deniable.shared.sealing import SealedEnvelope, parse_sealed
+from tests.eventually import PATIENCE, eventually
+from tests.server.relays import relaying
+from tests.server.test_overload import PROGRAM
+from tests.server.test_relay import ask
+from tests.server.world import Server
+
+PLANTED = Path(__file__).with_name("planted_relay.py")
+FORWARDING = "from deniable.server.relay import forwarding as f"
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+GARBAGE = {
+    "nothing": b"",
+    "no HTTP": b"220 mail.example.org ESMTP\r\n\r\n",
+    "another protocol": b"\x15\x03\x01\x00\x02\x02\x46",
+    "no status": b"HTTP/1.1 OK\r\n\r\n",
+    "a head without an end": OK + b"X: " + b"x" * 70_000,
+    "many headers": OK + b"X: x\r\n" * 200 + b"\r\n",
+    "a chunk cut short": CHUNKED + b"64\r\n{}",
+    "no chunk": CHUNKED + b"chunk\r\n{}",
+    "a body cut short": OK + b"Content-Length: 100\r\n\r\n{}",
+    "a way to nowhere": b"HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n",
+    "a strange pause": b"HTTP/1.1 503 x\r\nRetry-After: \xb2\r\nContent-Length: 0\r\n\r\n",
+    "no text": OK + b"\r\n\xff\xfe\xfd",
+    "no object": OK + b"\r\n[1]",
+    "deep": OK + b"\r\n" + b"[" * 100_000,
+    "endless numbers": OK + b'\r\n{"accepted": 1e999, "duplicates": 0, "refused": []}',
+    "long numbers": OK
+    + b'\r\n{"accepted": 1%s, "duplicates": 9%s, "refused": []}' % (b"0" * 4_299, b"0" * 4_299),
+    "no code": OK + b'\r\n{"accepted": 0, "duplicates": 0, "refused": [1]}',
+}
+
+ENDLESS = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def good(accepted: int, duplicates: int = 0) -> bytes:
+    said = json.dumps({"accepted": accepted, "duplicates": duplicates, "refused": []}).encode()
+    return OK + b"Content-Length: %d\r\n\r\n" % len(said) + said
+
+
+@dataclass
+class Aggregator:
+    """Takes what it is sent, each once; and answers the bytes in `says`, then as it should."""
+
+    listener: socket.socket
+    says: list[bytes] = field(default_factory=list)
+    posts: list[bytes] = field(default_factory=list)
+    taken: set[bytes] = field(default_factory=set)
+    receipts: list[tuple[int, int]] = field(default_factory=list)  # accepted, duplicates
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return  # closed
+            with connection, suppress(OSError):
+                self.answer(connection)
+
+    def answer(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as file:
+            length = 0
+            while (line := file.readline()).strip():
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            body = file.read(length)
+        self.posts.append(body)
+        sent = {each.pack() for each in parse_sealed(body)}
+        known = len(sent & self.taken)
+        self.taken |= sent
+        if self.says:
+            connection.sendall(said := self.says.pop(0))
+            while said == ENDLESS:  # until nobody reads it any more
+                time.sleep(0.01)
+                connection.sendall(said)
+            return
+        self.receipts.append((len(sent) - known, known))
+        connection.sendall(good(*self.receipts[-1]))
+
+
+@pytest.fixture
+def aggregator() -> Iterator[Aggregator]:
+    with listening() as made:
+        yield made
+
+
+@contextmanager
+def listening() -> Iterator[Aggregator]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    made = Aggregator(listener)
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    try:
+        yield made
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(PATIENCE)
+
+
+def some(count: int) -> list[SealedEnvelope]:
+    return [SealedEnvelope(bytes(8), os.urandom(256 + 48)) for _ in range(count)]
+
+
+# In this process
+
+
+@dataclass
+class Trying:
+    """A forwarder with a batch of its own, which does not wait in its pauses."""
+
+    folder: Path
+    url: str
+    pauses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.held = Holding(self.folder / "held", 2**20)
+        self.settings = Settings(self.url, "a-token", self.folder / "held", batch=3)
+        self.forwarder = Forwarder(self.held, self.settings, self.pause)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        assert len(self.held.leaving()) == 3
+
+    def forward(self) -> set[bytes]:
+        batch = some(3)
+        self.held.keep(batch)
+        assert self.forwarder.turn()
+        assert self.held.leaving() == []
+        return {each.pack() for each in batch}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_no_garbage_is_taken_for_an_answer(
+    aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    aggregator.says = [GARBAGE[what]] * 2
+    trying = Trying(tmp_path, aggregator.url)
+    with caplog.at_level(logging.WARNING, "deniable.relay"):
+        batch = trying.forward()
+    assert aggregator.taken == batch
+    assert aggregator.receipts == [(0, 3)]
+    assert len(trying.pauses) == len(caplog.messages) == 2
+    assert all(len(line) < 200 and "a-token" not in line for line in caplog.messages)
+
+
+def changed(answer: bytes, place: int, cut: int, put: bytes) -> bytes:
+    place %= len(answer) + 1
+    return answer[:place] + put + answer[place + cut :]
+
+
+ANSWERS = st.binary(max_size=200) | st.builds(
+    changed,
+    st.sampled_from([good(3), good(0, 3), *GARBAGE.values(), CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"]),
+    st.integers(0, 200),
+    st.sampled_from([0, 1, 4, 1_000]),
+    st.binary(max_size=8) | st.sampled_from([b"\r\n", b"-", b"1e999", b"\0", b"[", b'"']),
+)
+
+
+@pytest.fixture(scope="module")
+def trying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Aggregator, Trying]]:
+    with listening() as made:
+        yield made, Trying(tmp_path_factory.mktemp("trying"), made.url)
+
+
+@given(answers=st.lists(ANSWERS, min_size=1, max_size=3))
+def test_any_bytes_are_an_answer_or_a_reason_to_try_again(
+    trying: tuple[Aggregator, Trying], answers: list[bytes]
+) -> None:
+    """One that still is proper ends the batch; after any other it is sent once more, the same."""
+    aggregator, tried = trying
+    aggregator.says, aggregator.posts = list(answers), []
+    aggregator.taken.clear()
+    tried.pauses.clear()
+    batch = tried.forward()
+    assert aggregator.taken == batch
+    assert len(set(aggregator.posts)) == 1
+    assert len(aggregator.posts) == len(tried.pauses) + 1
+
+
+def test_no_token_is_logged_that_makes_no_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever refuses it quotes it."""
+    tried = Trying(tmp_path, "http://127.0.0.1:9")
+    tried.held.keep(some(3))
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    settings = replace(tried.settings, token="a-secret\ntoken")
+    with pytest.raises(KeyboardInterrupt):
+        Forwarder(tried.held, settings, stop).turn()
+    (line,) = caplog.messages
+    assert "secret" not in line
+    assert line.endswith("with the aggregator: ValueError")
+
+
+def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
+    aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = [{"code": "late\nforged: \ud800\u2028"}] * 3
+    said = json.dumps({"accepted": 0, "duplicates": 0, "refused": refused}).encode()
+    aggregator.says = [OK + b"\r\n" + said]
+    with caplog.at_level(logging.INFO, "deniable.relay"):
+        Trying(tmp_path, aggregator.url).forward()
+    assert caplog.messages[-1].isascii()
+    assert len(caplog.messages[-1].splitlines()) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_forwarder_that_waits_for_reports_has_not_ended(
+    aggregator: Aggregator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "MOST_SECONDS", 0.0)
+    idle, end = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        idle.set()
+        end.wait(PATIENCE)
+        raise SystemExit
+
+    tried = Trying(tmp_path, aggregator.url)
+    tried.held.keep(some(3))
+    forwarder = Forwarder(tried.held, tried.settings, sleep)
+    forwarder.start()
+    idle.wait(PATIENCE)
+    assert aggregator.receipts == [(3, 0)]
+    assert not forwarder.has_ended()
+    end.set()
+    eventually(forwarder.has_ended)
+
+
+# A real relay
+
+
+def altered(line: str) -> list[str]:
+    """The command, with some of the forwarder's limits made small."""
+    return [sys.executable, "-c", PROGRAM.format(f"{FORWARDING}; {line}"), "relay"]
+
+
+def sent(relay: Server, count: int) -> set[bytes]:
+    batch = {each.pack() for each in some(count)}
+    for body in batch:
+        assert ask(relay, "POST", "/v1/envelopes", body)[0] == 202
+    return batch
+
+
+def test_a_relay_that_was_answered_with_garbage_forwards_all_of_it_once(
+    aggregator: Aggregator, tmp_path: Path
+) -> None:
+    aggregator.says = [GARBAGE["no HTTP"], GARBAGE["a chunk cut short"]]
+    command = altered("f.FIRST_PAUSE = f.LOOK_SECONDS = 0.1")
+    with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
+        first = sent(relay, 3)
+        eventually(lambda: aggregator.receipts, "the first batch's end")
+        second = sent(relay, 3)
+        eventually(lambda: len(aggregator.receipts) == 2, "the second batch's end")
+    assert aggregator.taken == first | second
+    assert aggregator.receipts == [(0, 3), (3, 0)]
+    assert len(aggregator.posts) == 4
+
+
+def test_a_relay_that_is_answered_without_an_end_asks_again(
+    aggregator: Aggregator, tmp_path: Path
+) -> None:
+    """Each wait for a byte is short, and there would be one after the other for ever."""
+    aggregator.says = [ENDLESS]
+    command = altered("f.MOST_SECONDS = f.LOOK_SECONDS = 0.2")
+    with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
+        batch = sent(relay, 3)
+        eventually(lambda: aggregator.receipts, "another worker")
+    assert aggregator.taken == batch
+    assert aggregator.receipts == [(0, 3)]
+
+
+def test_a_relay_whose_forwarder_has_ended_begins_again(
+    aggregator: Aggregator, tmp_path: Path
+) -> None:
+    """And does not go on to take what it would never pass on."""
+    command = [sys.executable, str(PLANTED), "forwarder-dies", "relay"]
+    with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
+        (worker,) = relay.workers()
+        batch = sent(relay, 3)
+        eventually(lambda: aggregator.receipts, "another worker")
+        assert relay.workers() != [worker]
+    assert aggregator.taken == batch
+    assert aggregator.receipts == [(3, 0)]

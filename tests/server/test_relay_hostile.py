@@ -1,0 +1,142 @@
+"""Bodies that nobody should send, to a real relay: none breaks it, none that is refused is held,
+and what it holds and needs is bounded.
+
+A relay looks at the shape of a body alone: each is a good one that was changed at random, and what
+still is one sealed envelope must be held, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from deniable.shared.sealing import (
+    HEADER,
+    LENGTHS,
+    MAGIC,
+    SEALED_TYPE,
+    SealedEnvelope,
+    parse_sealed,
+)
+from tests.eventually import PATIENCE
+from tests.server.relays import relaying
+from tests.server.test_hostile import ENDLESS, MOST_GROWTH_BYTES, mutated, refused_after
+from tests.server.test_overload import head, peak_rss
+from tests.server.test_relay import sealed
+from tests.server.world import Server
+
+FIELDS = (4, 8, 12)  # where the key's mark, its second half, and the length begin
+QUOTA = 2**20
+CHUNK = b"10000\r\n" + bytes(2**16) + b"\r\n"
+LONGEST = HEADER.size + max(LENGTHS)
+
+
+def hostile(how_many: int, seed: int) -> Iterator[bytes]:
+    chance = random.Random(seed)
+    good = [each.pack() for each in sealed(4)]
+    good += [SealedEnvelope(bytes(8), chance.randbytes(size)).pack() for size in sorted(LENGTHS)]
+    for _ in range(how_many):
+        body, other = chance.choice(good), chance.choice(good)
+        end = chance.choice((len(body), len(body), HEADER.size))  # a third near the header
+        whole = mutated(body[:end], other, chance, FIELDS) + body[end:]
+        yield whole if chance.random() < 0.9 else body + other
+
+
+def is_one(body: bytes) -> bool:
+    length = int.from_bytes(body[12:16], "little")
+    return body[:4] == MAGIC and length in LENGTHS and len(body) == 16 + length
+
+
+def framed(body: bytes, chance: random.Random) -> bytes:
+    """With its length, or in chunks."""
+    if chance.random() < 0.5:
+        return head(len(body), SEALED_TYPE) + body
+    step = max(chance.choice((1, 16, 1_000, 100_000)), len(body) // 20)
+    parts = [body[start : start + step] for start in range(0, len(body), step)]
+    chunks = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
+    return typed(ENDLESS) + b"".join(chunks) + b"0\r\n\r\n"
+
+
+def typed(start: bytes) -> bytes:
+    """The head of a request, with the type of what is sealed."""
+    return start.replace(b".envelopes", b".sealed")
+
+
+def answered(relay: Server, request: bytes) -> tuple[int, bytes]:
+    """Status, and all of the answer."""
+    with socket.create_connection(("127.0.0.1", relay.port), timeout=PATIENCE) as connection:
+        with suppress(OSError):  # refused before all of it was sent
+            connection.sendall(request)
+        answer = b""
+        while b"\r\n\r\n" not in answer or not answer.endswith(b"}"):
+            part = connection.recv(65_536)
+            assert part, answer
+            answer += part
+    return int(answer.split(b" ", 2)[1]), answer
+
+
+def assault(relay: Server, held: Path, how_many: int, seed: int) -> Counter[int]:
+    chance, taken, found = random.Random(seed), set[bytes](), Counter[int]()
+    for body in hostile(how_many, seed):
+        status, answer = answered(relay, framed(body, chance))
+        found[status] += 1
+        if status == 202:
+            taken.add(body)
+        elif status == 503:
+            assert b"\r\nretry-after: 600\r\n" in answer.lower()
+        expected = (202, 503) if is_one(body) else (413,) if len(body) > LONGEST else (400, 413)
+        assert status in expected, (status, answer, body[:64])
+        assert status == 202 or json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == status
+    files = [each for each in (held / "gathering").iterdir() if each.name != "waiting"]
+    kept = [each.pack() for file in files for each in parse_sealed(file.read_bytes())]
+    assert set(kept) == taken
+    assert len(kept) == len(taken)
+    assert sum(map(len, kept)) <= QUOTA
+    return found
+
+
+def test_mutated_bodies_are_held_or_refused_and_a_full_relay_says_so(tmp_path: Path) -> None:
+    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**9, more=["--most", "1"]) as relay:
+        before = peak_rss(relay)
+        found = assault(relay, tmp_path / "held", 400, 1)
+        assert peak_rss(relay) - before < MOST_GROWTH_BYTES
+    assert min(found[status] for status in (202, 400, 413, 503)) > 5, found
+
+
+@pytest.mark.long
+def test_twenty_thousand_mutated_bodies_to_a_relay(tmp_path: Path) -> None:
+    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**9, more=["--most", "1"]) as relay:
+        print(assault(relay, tmp_path / "held", 20_000, 2))
+
+
+TOO_MUCH = {
+    "10 MB": (typed(head(10_000_000)), bytes(10_000_000)),
+    "a gigabyte, it says": (typed(head(2**30)), MAGIC),
+    "endless": (typed(ENDLESS), CHUNK * 160),
+    "endless, but short it says": (
+        typed(ENDLESS).replace(b"\r\n\r\n", b"\r\nContent-Length: 9\r\n\r\n"),
+        CHUNK * 160,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with relaying(tmp_path_factory.mktemp("relay"), "http://127.0.0.1:9", batch=10**9) as server:
+        yield server
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_what_is_too_much_for_a_relay_takes_no_memory(relay: Server, what: str) -> None:
+    refused_after(relay, *TOO_MUCH[what], 413)
+    before = peak_rss(relay)
+    for _ in range(9):
+        refused_after(relay, *TOO_MUCH[what], 413)
+    assert peak_rss(relay) - before < MOST_GROWTH_BYTES

@@ -1,0 +1,224 @@
+"""A small batch leaves after its time: however often the relay starts, and whatever its calendar
+does meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.server.relay.holding import Holding
+from deniable.server.relay.waiting import HOUR
+from deniable.server.surveys.clock import Clock
+from tests.eventually import eventually
+from tests.server.relays import relaying
+from tests.server.test_relay import ask, sealed
+from tests.server.test_relay_answers import Aggregator, aggregator
+from tests.server.world import NOON
+
+__all__ = ["aggregator"]  # a fixture
+MIB = 2**20
+DAY = 24 * HOUR
+BATCH = sealed(1)
+
+
+@dataclass
+class Relay:
+    """Its folder, and the clocks of its machine: the calendar may be wrong by any seconds."""
+
+    folder: Path
+    seconds: float = 5_000_000.0
+    wrong: float = 0.0
+
+    def __post_init__(self) -> None:
+        start = NOON - timedelta(seconds=self.seconds)
+        self.clock = Clock(
+            now=lambda: start + timedelta(seconds=self.seconds + self.wrong),
+            seconds=lambda: self.seconds,
+        )
+        self.start()
+
+    def start(self) -> None:
+        self.held = Holding(self.folder / "held", MIB, self.clock)
+
+    def run(self, seconds: float) -> None:
+        """Looking as a forwarder does, but not each second."""
+        end = self.seconds + seconds
+        while self.seconds < end:
+            self.held.waited()
+            self.seconds = min(end, self.seconds + 600)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "held/gathering/waiting"
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Relay:
+    return Relay(tmp_path)
+
+
+def test_a_batch_waits_from_its_first_envelope(relay: Relay) -> None:
+    assert relay.held.waited() == 0
+    relay.run(DAY)
+    relay.held.keep(sealed(1))
+    relay.run(100)
+    relay.held.keep(sealed(1, 1))
+    relay.run(50)
+    assert relay.held.waited() == 150
+    relay.held.close_batch()
+    assert relay.held.waited() == 0
+    relay.held.keep(sealed(1, 2))
+    assert relay.held.waited() == 0
+
+
+def test_a_relay_that_starts_every_20_hours_forwards_after_24(relay: Relay) -> None:
+    relay.seconds += 1_234
+    relay.held.keep(BATCH)
+    relay.run(20 * HOUR)
+    relay.start()
+    relay.run(3.9 * HOUR)
+    assert relay.held.waited() < DAY
+    relay.run(1.1 * HOUR)
+    assert relay.held.waited() >= DAY
+
+
+@given(
+    first=st.integers(0, HOUR - 1),
+    spans=st.lists(st.tuples(st.integers(0, 9_000), st.integers(0, 9_000)), max_size=12),
+)
+def test_across_any_restarts_it_is_never_early_and_an_hour_late_at_most(
+    first: int, spans: list[tuple[int, int]]
+) -> None:
+    """Each: how long it runs, and for how long it does not, on a calendar that is right."""
+    with TemporaryDirectory() as folder:
+        relay = Relay(Path(folder), seconds=5_000_000.0 + first)
+        relay.held.keep(BATCH)
+        begun = relay.seconds
+        for running, down in spans:
+            relay.run(running)
+            relay.seconds += down
+            relay.start()
+            waited = relay.seconds - begun
+            assert waited - HOUR <= relay.held.waited() <= waited
+
+
+@pytest.mark.parametrize("years", [-50, -1, 1, 50])
+def test_a_calendar_that_leaps_while_it_runs_changes_nothing(relay: Relay, years: int) -> None:
+    relay.held.keep(BATCH)
+    relay.run(HOUR)
+    relay.wrong = 365 * DAY * years
+    relay.run(HOUR)
+    assert relay.held.waited() == 2 * HOUR
+
+
+@given(
+    wrong=st.lists(st.integers(-50 * 365, 50 * 365), min_size=5, max_size=5),
+    first=st.integers(-50 * 365, 50 * 365),
+)
+def test_whatever_calendar_it_finds_at_each_start_it_holds_no_batch_for_ever(
+    first: int, wrong: list[int]
+) -> None:
+    """Up to two hours of each run are lost: those that were not seen to their end."""
+    with TemporaryDirectory() as folder:
+        relay = Relay(Path(folder), wrong=float(DAY * first))
+        relay.held.keep(BATCH)
+        for days in wrong:
+            relay.run(7 * HOUR)
+            relay.wrong = float(DAY * days)
+            relay.start()
+        assert relay.held.waited() >= DAY
+
+
+def test_a_machine_that_starts_at_the_same_time_again_and_again_forwards(relay: Relay) -> None:
+    relay.held.keep(BATCH)
+    for starts in range(1, 4):
+        relay.run(20 * HOUR)
+        relay.wrong = -20.0 * HOUR * starts - 365 * DAY
+        relay.start()
+    assert relay.held.waited() >= 2 * DAY
+
+
+@pytest.mark.parametrize("kept", [b"", b"12", b"1e9 1", b"-1 0", b"9" * 5_000 + b" 1", b"\xff"])
+def test_what_cannot_be_read_begins_anew_once(relay: Relay, kept: bytes) -> None:
+    relay.held.keep(BATCH)
+    relay.run(20 * HOUR)
+    relay.file.write_bytes(kept)
+    relay.start()
+    assert relay.held.waited() == 0
+    relay.run(20 * HOUR)
+    relay.start()
+    assert 19 * HOUR <= relay.held.waited() <= 20 * HOUR
+
+
+def test_a_folder_of_a_relay_that_kept_no_wait_begins_now(relay: Relay) -> None:
+    relay.held.keep(BATCH)
+    relay.run(20 * HOUR)
+    relay.file.unlink()
+    relay.start()
+    assert relay.held.waited() == 0
+    relay.run(20 * HOUR)
+    relay.start()
+    assert relay.held.waited() >= 19 * HOUR
+
+
+def test_a_wait_that_cannot_be_kept_holds_nothing_up(
+    relay: Relay, caplog: pytest.LogCaptureFixture
+) -> None:
+    relay.file.mkdir()
+    relay.held.keep(BATCH)
+    relay.run(DAY)
+    assert relay.held.waited() == DAY
+    assert 24 <= len(caplog.messages) <= 26  # once an hour
+    relay.start()
+    relay.held.close_batch()
+    assert len(relay.held.leaving()) == 1
+    assert not list(relay.folder.rglob("*.part"))
+
+
+def test_the_file_tells_an_hour_and_no_more(tmp_path: Path) -> None:
+    """The same bytes, and written at the same moments, whenever in that hour the first came."""
+    seen = set[tuple[bytes, ...]]()
+    for minute in (1, 30, 59):
+        relay = Relay(tmp_path / str(minute), seconds=36_000.0 * HOUR)
+        relay.run(60 * minute)
+        relay.held.keep(BATCH)
+        told = [relay.file.read_bytes()]
+        while relay.seconds < 36_005.0 * HOUR:
+            before, name = relay.file.stat().st_ino, relay.file.read_bytes()
+            relay.seconds += 60
+            relay.held.waited()
+            written = (relay.file.stat().st_ino, relay.file.read_bytes()) != (before, name)
+            assert written == (relay.seconds % HOUR == 0)
+            told += [relay.file.read_bytes()] * written
+        assert relay.file.stat().st_mtime_ns == 0
+        seen.add(tuple(told))
+    assert len(seen) == 1
+
+
+def test_nothing_of_it_leaves_with_the_batch_or_stays(relay: Relay) -> None:
+    relay.held.keep(BATCH)
+    assert relay.file.exists()
+    relay.held.close_batch()
+    assert not relay.file.exists()
+    assert relay.held.leaving() == BATCH
+    relay.held.delete_batch()
+    assert not list(relay.folder.rglob("waiting"))
+
+
+def test_a_real_relay_forwards_what_one_before_it_has_held_for_long(
+    aggregator: Aggregator, tmp_path: Path
+) -> None:
+    file = tmp_path / "held/gathering/waiting"
+    with relaying(tmp_path, aggregator.url, hours=2) as relay:
+        assert ask(relay, "POST", "/v1/envelopes", BATCH[0].pack())[0] == 202
+    hour, seen = map(int, file.read_bytes().split())
+    file.write_bytes(b"%d %d" % (hour - 3, seen))
+    with relaying(tmp_path, aggregator.url, hours=2):
+        eventually(lambda: aggregator.receipts, "a batch of one")
+    assert aggregator.receipts == [(1, 0)]
