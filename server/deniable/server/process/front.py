@@ -94,8 +94,9 @@ class Front:
         except HttpError as error:
             status, headers, body = self._refusal(error, scope)
         except Exception:
-            log.exception("a request was not answered")
-            status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
+            with self._app.request_context(environ_of(scope, b"")):  # its name, for log and answer
+                log.exception("a request was not answered")
+                status, headers, body = self._processed(problem_of(HttpError(500, MISTAKE)))
         protocol.response_bytes(status, headers, body)
 
     async def _reply(self, scope: Scope, protocol: Exchange) -> Reply:
@@ -231,9 +232,12 @@ class Front:
         return self._finished(problem_of(error), environ_of(scope, b""))
 
     def _finished(self, response: Response, environ: Environ) -> Reply:
-        """As the application would send it: what was asked decides which pages may read it."""
         with self._app.request_context(environ):
-            self._app.process_response(response)
+            return self._processed(response)
+
+    def _processed(self, response: Response) -> Reply:
+        """As the application would send it: what was asked decides which pages may read it."""
+        self._app.process_response(response)
         return response.status_code, list(response.headers.items()), response.get_data()
 
 
