@@ -25,7 +25,7 @@ from deniable.server.store.postgres.saying import say
 from deniable.server.store.postgres.schema import ENVELOPES, PURGED
 from deniable.server.store.postgres.settling import Settler, rewrite_surveys
 from deniable.server.store.records import Kept
-from deniable.server.store.sql.reports import seal_rounds, sealed_rounds
+from deniable.server.store.sql.reports import rounds_to_purge, seal_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import add_survey, delete_survey
 
@@ -103,7 +103,8 @@ class PostgresStore(SqlStore):
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            gone = delete_envelopes(connection, sealed_rounds(connection), most * PER_BUCKET)
+            rounds = rounds_to_purge(connection, ENVELOPES)
+            gone = delete_envelopes(connection, rounds, most * PER_BUCKET)
         self._settler.done = self._settler.done and not gone
         return gone
 
