@@ -32,7 +32,7 @@ def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, bare() as other:
         data = Path(name) / "data"
         with served(data, Path(name)) as (port, survey, app):
-            for connections, limit in ((8, 4), (64, 2.5)):
+            for connections, limit in ((8, 2.2), (64, 1.43)):
                 yield beside_bare(connections, limit, port, other, upload(survey))
             yield with_token(port, other, upload(survey, REPORTS, app))
             for path in ("/healthz", "/readyz"):
@@ -80,7 +80,7 @@ def with_token(port: int, other: int, make: Make) -> Measurement:
         partial(ask, other, 64, REQUESTS // 64, partial(post, "/", bytes(REPORTS))),
         unit="µs",
         per=1e6 / REQUESTS,
-        limit=5,
+        limit=2.5,
         note=f"a request of {REPORTS:,} reports",
     )
 
