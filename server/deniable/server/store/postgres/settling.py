@@ -34,7 +34,12 @@ PAUSE_SECONDS = 5.0  # at least, from one to the next
 SHARE = 50  # and so many times as long as the last one took: 2 % of the time
 LOCK_MILLISECONDS = 200  # uploads wait behind it for no longer
 LOCK_NOT_AVAILABLE = "55P03"
-REWRITTEN = (surveys, counters, tallies)
+REWRITTEN = (surveys, counters, tallies)  # in this order
+LIVING = """
+SELECT reltuples <= (SELECT count(*) FROM surveys)
+FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid
+WHERE indrelid = 'surveys'::regclass AND indisprimary
+"""
 COLUMNS = [column.name for column in arrivals[0].columns]
 
 log = logging.getLogger("deniable.server")
@@ -140,17 +145,27 @@ def _scoured(connection: Connection) -> bool:
         if _size(connection, table) and not _holds(connection, table):
             connection.exec_driver_sql(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table.name}")
             connection.exec_driver_sql(f"REINDEX TABLE {table.name}")
-    _rewritten(connection)
-    return not any(_size(connection, t) and not _holds(connection, t) for t in ENVELOPES)
+    cleaned = _rewritten(connection)
+    return cleaned and not any(
+        _size(connection, t) and not _holds(connection, t) for t in ENVELOPES
+    )
 
 
 def _rewritten(connection: Connection) -> bool:
     deleted = last_deleted(connection)
     for table in (tallies,) if deleted is None else REWRITTEN:
         connection.exec_driver_sql(f"VACUUM FULL {table.name}")
+        if table is surveys and not _has_living_rows_only(connection):
+            return False
     if deleted is not None:  # another one may have been, meanwhile
         connection.execute(delete(about).where(about.c.key == DELETED, about.c.value == deleted))
     return True
+
+
+def _has_living_rows_only(connection: Connection) -> bool:
+    """The surveys that have just been rewritten: deleted ones stay, and are in the new index, while
+    anybody reads who may see them. Once they are gone, so is what was deleted with them."""
+    return bool(connection.exec_driver_sql(LIVING).scalar())
 
 
 def last_deleted(connection: Connection) -> str | None:
