@@ -31,7 +31,7 @@ def measurements() -> Iterator[Measurement]:
                 partial(send, upload(survey)),
                 unit="µs",
                 per=1e6 / REQUESTS,
-                limit=1.25,
+                limit=1.15,
                 note="a request; beside the same without one",
             )
             yield slowest(port, survey)

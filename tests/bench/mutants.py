@@ -63,8 +63,12 @@ EQUIVALENT = {
     ),
     "reports are counted in another way, or in other portions: to the same counts": (
         "if (encoding.cells < FEW):",
-        "FEW = (2) # symbols that are quicker counted one by one",
-        "FEW = (4) # symbols that are quicker counted one by one",
+        "FEW, FEW_ROWS = (2), 1_024 # symbols that are quicker counted one by one, and rows",
+        "FEW, FEW_ROWS = (4), 1_024 # symbols that are quicker counted one by one, and rows",
+        "FEW, FEW_ROWS = 3, (1023) # symbols that are quicker counted one by one, and rows",
+        "FEW, FEW_ROWS = 3, (1025) # symbols that are quicker counted one by one, and rows",
+        "if (len(column) < FEW_ROWS):",
+        "if (not (len(column) <= FEW_ROWS)):",
         "ROWS = (254) # set bits of this many rows still fit in one byte",
     ),
     "where it differs, its result is not used": (

@@ -28,7 +28,7 @@ NOW, LAST, REPORTS = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1), 10_000
 
 def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
-        for rounds, first, again in ((200, 70, 8), (9_900, 110, 15)):
+        for rounds, first, again in ((200, 50, 8), (9_900, 110, 15)):
             published = filled(here, rounds)
             parts_of(here.app).forgery.look()
             gc.freeze()

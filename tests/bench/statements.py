@@ -166,10 +166,9 @@ def _best(call: Callable[[], None]) -> float:
 
 
 def measurements() -> Iterator[Measurement]:
-    """For `./run bench`: what the rows of a question take; its limits leave room for a busy
-    machine."""
+    """For `./run bench`: what the rows of a question take."""
     for name, milliseconds in times():
-        limit = 20.0 if "1,024" in name else 150.0
+        limit = 10.0 if "1,024" in name else 100.0
         yield Measurement(name.removesuffix(": ms"), milliseconds, None, "ms", limit)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from deniable.server.cli import deleting
+from deniable.server.intake import upkeep
 from deniable.server.intake.commit import commit
 from deniable.server.store import (
     FILE,
@@ -19,7 +24,10 @@ from deniable.server.store import (
     create_store,
     open_store,
 )
+from deniable.server.store.postgres import settling
+from deniable.server.store.postgres.store import PostgresStore
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import StoreUnusable
 from tests.command import run
 from tests.eventually import eventually
 from tests.server.postgres import Cluster
@@ -143,15 +151,64 @@ def test_nothing_of_it_is_left_in_the_tables_of_a_database(
     cluster: Cluster, database: Database
 ) -> None:
     """Beside the write-ahead log, which keeps what it holds until it is recycled."""
+    gone, last = fill(database)
+    assert in_tables(cluster, gone.signature)
+    for each in (gone, last):
+        run("survey", "close", each.id, *option(database))
+        done = run("survey", "delete", each.id, "--yes", *option(database))
+        assert (done.returncode, "somebody reads" in done.stderr) == (0, False)
+    assert not in_tables(cluster, gone.signature)
+    assert in_tables(cluster, gone.id)  # in the register
+
+
+def in_tables(cluster: Cluster, words: str) -> bool:
+    cluster.say("CHECKPOINT")
+    tables = (path for path in (cluster.data / "base").rglob("*") if path.is_file())
+    return any(words.encode() in path.read_bytes() for path in tables)
+
+
+READERS = {  # for long: one that has locked the tables, as a dump does, and one that has not yet
+    "locks": [f"SELECT count(*) FROM {table.name}" for table in settling.REWRITTEN],
+    "sees": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM tokens"],
+}
+
+
+@pytest.mark.parametrize("reads", READERS)
+def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
+    cluster: Cluster, database: Database, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """What is left in the files goes once it has ended, though no node has written anything."""
+    monkeypatch.setattr(upkeep, "FORGET_SECONDS", 0.2)
     gone, _ = fill(database)
+    with (
+        psycopg.connect(database.url) as reader,
+        PostgresStore.open(database, "one") as one,
+        PostgresStore.open(database, "other") as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        eventually(other.forget_order, "settled, and nothing to do")
+        for statement in READERS[reads]:
+            reader.execute(statement)
+        done = pool.submit(deleting.delete, one, gone)
+        slowest = 0.0
+        try:
+            while not done.done() and slowest < 2:
+                began = time.monotonic()
+                asked_in_time(other)
+                slowest = max(slowest, time.monotonic() - began)
+            assert slowest < 2
+            assert done.result(0) is False  # not forgotten yet, which the command says
+        finally:
+            reader.rollback()
+        assert in_tables(cluster, gone.signature)
+        assert other.purge(1) == 0  # as a server does every hour
+        eventually(other.forget_order, "settled")
+        assert not in_tables(cluster, gone.signature)
 
-    def found(words: bytes) -> bool:
-        cluster.say("CHECKPOINT")
-        tables = (path for path in (cluster.data / "base").rglob("*") if path.is_file())
-        return any(words in path.read_bytes() for path in tables)
 
-    assert found(gone.signature.encode())
-    run("survey", "close", gone.id, *option(database))
-    assert run("survey", "delete", gone.id, "--yes", *option(database)).returncode == 0
-    assert not found(gone.signature.encode())
-    assert found(gone.id.encode())  # in the register
+def asked_in_time(store: PostgresStore) -> None:
+    """Also where it would wait for ever."""
+    with suppress(StoreUnusable), store._reading("read") as connection:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 3000")
+        connection.exec_driver_sql("SELECT count(*) FROM surveys")
+        connection.exec_driver_sql("SELECT count(*) FROM counters")

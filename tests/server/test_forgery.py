@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import threading
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
 from deniable.server.results import Results, csv_text, survey_results
+from deniable.server.results import watch as watching
 from deniable.server.results.text import lines
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.shared.errors import StoreUnusable
+from tests.eventually import eventually
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, draw_cells, fill
 from tests.server.surveys import choice, until_spring
 from tests.server.world import World
@@ -132,3 +136,61 @@ def test_reports_that_come_later_are_looked_at(here: World) -> None:
     watch.look()
     assert gauge(here, published, "open") == "1.0"
     assert gauge(here, published, "closed") == "1.0"
+
+
+def end_all_rounds(here: World, published: PublishedSurvey) -> None:
+    here.store.seal(published.sequence, here.store.unsealed_rounds()[published.sequence])
+
+
+def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World) -> None:
+    published, other = forge(here), forge(here, name="next")
+    watch = parts_of(here.app).forgery
+    watch.look()
+    assert gauge(here, published, "open") == "1.0"
+    end_all_rounds(here, published)
+    here.clock.pass_(seconds=1)
+    watch.look()
+    assert (gauge(here, published, "open"), gauge(here, published, "closed")) == (None, None)
+    assert gauge(here, other, "open") == "1.0"
+    assert {survey for survey, _ in watch._seen} == {other.id}
+
+
+@pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
+def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
+    here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever it is, at one survey or before any."""
+    monkeypatch.setattr(watching, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")
+    add_round(here.store, ours, FIRST_ROUND, [[PEOPLE // 2, PEOPLE // 2, 0, 0, 0]])
+    whole, broken, ended = here.store.tallies, set[object](), list[SystemExit]()
+
+    def tallies(sequence: int, *window: int) -> list[RoundTally]:
+        if sequence in broken:
+            raise error
+        return whole(sequence, *window)
+
+    def rounds() -> dict[int, list[int]]:
+        for each in (*ended, *(error for known in broken if known is None)):
+            raise each
+        return {published.sequence: [FIRST_ROUND, FIRST_ROUND + 1] for published in (ours, theirs)}
+
+    monkeypatch.setattr(here.store, "tallies", tallies)
+    monkeypatch.setattr(here.store, "unsealed_rounds", rounds)
+    broken.add(ours.sequence)
+    parts_of(here.app).forgery.start()
+    eventually(lambda: fresh(here, theirs) == "1.0", "the other survey is looked at")
+    assert fresh(here, ours) is None
+    broken.add(None)
+    caplog.clear()
+    eventually(lambda: caplog.messages, "it is said")
+    broken.clear()
+    eventually(lambda: fresh(here, ours) == "0.0", "it goes on")
+    ended.append(SystemExit())
+    eventually(lambda: "forgery" not in {each.name for each in threading.enumerate()}, "ended")
+
+
+def fresh(here: World, published: PublishedSurvey) -> str | None:
+    here.clock.pass_(seconds=1)
+    return gauge(here, published, "open")

@@ -166,3 +166,24 @@ def test_a_revoked_app_token_is_soon_worth_nothing(
     newest = max(listed, key=lambda each: each["expires"])
     assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")
+
+
+BROKEN = "import deniable.server.process.front as front\nfront.decide = None"
+
+
+@pytest.mark.parametrize("more", [(), ("--log-json",)], ids=["lines", "JSON"])
+@pytest.mark.parametrize("way", ["", BEHIND], ids=["here", "behind"])
+def test_the_log_names_the_problem_document_of_each_mistake(
+    tmp_path: Path, more: tuple[str, ...], way: str
+) -> None:
+    """Whichever way the request has taken."""
+    broken = BROKEN if not way else BROKEN.replace("process.front", "http.envelopes")
+    with serving(tmp_path, command=altered(broken), more=more) as server:
+        head = f"POST /v1/envelopes HTTP/1.1\r\n{BROWSER}{way}Content-Length: 1\r\n\r\nx"
+        with connections(server, 1, head.encode()) as (one,):
+            answer = one.recv(4_096)
+        assert answer.startswith(b"HTTP/1.1 500")
+        instance = json.loads(answer.rpartition(b"\r\n\r\n")[2])["instance"]
+        _, written = server.stop()
+    (line,) = [each for each in written.splitlines() if "urn:uuid:" in each]
+    assert json.loads(line)["request"] == instance if more else line.endswith(f" ({instance})")

@@ -207,6 +207,21 @@ def test_a_round_is_sealed_with_what_a_group_is_about_to_add(pair: Pair) -> None
     assert pair.other.purge(1) == 1
 
 
+def test_a_round_whose_tally_is_damaged_at_one_node_keeps_its_envelopes(pair: Pair) -> None:
+    """It can be counted again from them alone."""
+    pair.take(1)
+    pair.one, pair.other = pair.other, pair.one
+    pair.take(2)
+    pair.other.seal(pair.asked.sequence, [DECEMBER])
+    with pair.one._writing("damage a tally") as connection:
+        damage = "UPDATE tallies SET reports = reports + {} WHERE node = '{}'"
+        connection.exec_driver_sql(damage.format(1, pair.one._node))
+    assert pair.other.purge(1) == 0
+    with pair.one._writing("mend it") as connection:
+        connection.exec_driver_sql(damage.format(-1, pair.one._node))
+    assert pair.other.purge(1) == 2
+
+
 def test_a_purge_does_not_wait_for_settling(pair: Pair) -> None:
     pair.take(1, 2)
     pair.other.seal(pair.asked.sequence, [DECEMBER])

@@ -13,15 +13,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.http.envelopes import SENDER
 from deniable.server.http.openapi import document
 from deniable.server.intake.limits import Limits
 from deniable.server.store import PublishedSurvey
+from deniable.server.surveys import listing
 from deniable.shared.envelope import Envelope
 from deniable.shared.errors import StoreUnusable
+from deniable.shared.sealing import SEALED_TYPE, seal
 from deniable.shared.survey.document import render_document
-from deniable.shared.survey.signing import sign
+from deniable.shared.survey.sealing_key import sealing_hex
+from deniable.shared.survey.signing import public_hex, sign
 from tests.server.contract import unlike
 from tests.server.surveys import KEY, PUBLIC, envelope, mixed, survey
 from tests.server.world import JSON, World
@@ -30,13 +35,18 @@ Ask = Callable[..., Any]  # Any: a test response
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
 
 
-# What is said before the application is asked; test_overload.py has such answers.
+# What is said before the application is asked, of a body that does not arrive, of a mistake, and
+# where there is too much to do: by how a server is altered that says so. What needs no thread says
+# less. test_every_refusal.py holds a real server against it.
+PACE = "import deniable.server.process.pace as pace\npace.A_SECOND = 1e-9\n"
+FRONT = "import deniable.server.process.front as front\n"
 BEFORE = {
-    ("/v1/envelopes", "post"): {"408"},
-    ("/v1/surveys", "post"): {"408"},
-    ("/healthz", "get"): {"503"},
-    ("/metrics", "get"): {"503"},
+    "408": "import deniable.server.process.bodies as bodies\n"
+    "bodies.SECONDS = bodies.SWEEP_SECONDS = 0.1",
+    "500": f"{FRONT}front.reply_of = None",
+    "503": f"{PACE}pace.PATIENCE_SECONDS = 0.0\n{FRONT}front.MOST_IN_THREADS = 0",
 }
+THREADLESS = {("/healthz", "get"): {"503"}, ("/readyz", "get"): {"503"}}
 
 
 class Broken:
@@ -87,7 +97,10 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
     asked, http = here.publish(mixed()), here.client
     analyst, operator, app = (here.bearer(role) for role in ("analyst", "operator", "app"))
     text = render_document(survey(title="Another"))
-    signed = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
+    signed, third = (
+        {"document": each.decode(), "signature": sign(each, KEY), "key": PUBLIC}
+        for each in (text, render_document(survey(title="A third")))
+    )
     gzip = {"Content-Encoding": "gzip"}
 
     def publish(
@@ -99,12 +112,32 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         def ask(query: str = "", headers: dict[str, str] = analyst, name: str = asked.id) -> Any:
             return http.get(f"/v1/surveys/{name}/{form}{query}", headers=headers)
 
-        return statuses_of(here, ask, "analyst", ask("?round=x"), ask(name="0" * 64))
+        return statuses_of(
+            here, ask, "analyst", ask("?round=x"), ask("?round=1"), ask(name="0" * 64)
+        )
 
     def upload(headers: dict[str, str]) -> Any:
         return here.post(envelope(asked, 1).pack(), headers=headers)
 
-    long = {"CONTENT_LENGTH": "10000000"}
+    def refused_for_its_content() -> list[Any]:
+        """The last one since the list is full."""
+        other = Ed25519PrivateKey.generate()
+        strange = {"signature": sign(text, other), "key": public_hex(other)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(listing, "MOST_LISTED", 0)
+            full = publish(third)
+        return [publish({}), publish(signed | {"document": "x"}), publish(signed | strange), full]
+
+    def in_doubt() -> list[Any]:
+        """Of its clock, and of a key that is not here."""
+        lost = sealing_hex(X25519PrivateKey.generate())
+        sealed = here.publish(survey(name="sealed", sealed_to=lost))
+        missing = here.post(seal(envelope(sealed, 1), lost).pack(), SEALED_TYPE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(here.writer, "doubt", lambda: "it has leapt")
+            return [missing, upload({}), http.get(listed)]
+
+    long, cut = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
     listed, one = "/v1/surveys", f"/v1/surveys/{asked.id}"
     none = f"/v1/surveys/{'0' * 64}"
 
@@ -127,6 +160,9 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
             publish(query=""), publish(), publish(signed | {"key": ""}),
             publish(headers=operator | gzip),
             http.post(listed, headers=operator, environ_overrides=long),
+            http.post(listed, data="x", headers=operator),
+            http.post(listed, data="x", headers=operator, environ_overrides=cut),
+            *refused_for_its_content(),
         ),
         ("/v1/surveys", "get"): statuses_of(here, get(listed), None),
         ("/v1/surveys/{id}", "get"): statuses_of(here, get(one), None, http.get(none)),
@@ -140,14 +176,18 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
             http.get(f"{none}/counters", headers=analyst),
         ),
         ("/v1/surveys/{id}/close", "post"): statuses_of(
-            here, close, "operator", close(operator, f"{none}/close")
+            here, close, "operator", close(operator, f"{none}/close"),
+            *(close(operator, f"/v1/surveys/{asked.name}/close") for _ in range(2)),
         ),
         ("/metrics", "get"): {"200": http.get("/metrics")},
         ("/v1/openapi.json", "get"): {"200": http.get("/v1/openapi.json")},
         ("/healthz", "get"): {"200": http.get("/healthz")},
-        ("/readyz", "get"): {"200": http.get("/readyz")},
+        ("/readyz", "get"): statuses_of(here, get("/readyz"), None),
     }  # fmt: skip
+    unsure, still_open = in_doubt(), here.publish(survey(name="open"))
     here.writer.stop()
+    for answer in (*unsure, here.send(envelope(still_open, 1))):
+        assert answer.status_code == 503
     answers["/readyz", "get"]["503"] = http.get("/readyz")
     return answers
 
@@ -163,7 +203,7 @@ def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> No
     answers = sent(here)
     statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
     assert statuses == {
-        place: set(found) | BEFORE.get(place, set()) for place, found in answers.items()
+        place: set(found) | THREADLESS.get(place, set(BEFORE)) for place, found in answers.items()
     }
 
 

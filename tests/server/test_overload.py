@@ -10,12 +10,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from deniable.server.store import create_store
+from deniable.server.store.sqlite.database import BUSY_SECONDS
 from deniable.shared.envelope import CONTENT_TYPE
+from tests.bench.ingest import asking
+from tests.bench.load import ask
+from tests.bench.measure import seconds
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
@@ -110,24 +116,37 @@ def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Pat
         assert status(held[2]) == 400
 
 
-def test_a_locked_database_leaves_it_alive_and_what_is_too_much_is_refused_early(
-    tmp_path: Path,
-) -> None:
-    """Whether it is ready can only be asked of the database, and that keeps a thread waiting."""
+def test_a_locked_database_leaves_it_alive_and_is_soon_said(tmp_path: Path) -> None:
+    """However many ask whether it is ready, one look waits for the lock, and no other request."""
     data = tmp_path / "data"
-    ask = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+    ready = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving(data) as server, closing(sqlite3.connect(data / "deniable.sqlite3")) as other:
         other.execute("BEGIN IMMEDIATE")
-        with connections(server, 64, ask):
-            # However many there are, those that wait for the lock are never the last to be heard.
-            with connections(server, 1, ask) as one:
-                refused = one[0].recv(4096)
+        began = time.monotonic()
+        with connections(server, 64, ready) as made:
+            assert answers(server)
+            assert get(server, "/v1/surveys")[0] == 200
+            for each in made:
+                refused = each.recv(4096)
                 assert refused.startswith(b"HTTP/1.1 503")
                 assert b"\r\nretry-after: " in refused.lower()
                 assert b"application/problem+json" in refused
-            assert answers(server)
-            other.rollback()
+        assert time.monotonic() - began < BUSY_SECONDS / 2
+        other.rollback()
         eventually(lambda: get(server, "/readyz")[0] == 200, "ready again")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", "alive"), ("/readyz", "ready")])
+def test_who_asks_for_the_head_alone_gets_no_body(tmp_path: Path, path: str, status: str) -> None:
+    request = "{} {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with serving(tmp_path / "data") as server:
+        found = {}
+        for method in ("GET", "HEAD"):
+            with connections(server, 1, request.format(method, path).encode()) as (one,):
+                found[method] = b"".join(iter(partial(one.recv, 4_096), b""))
+    assert found["GET"].endswith(f'{{"status":"{status}"}}'.encode())
+    assert found["HEAD"].startswith(b"HTTP/1.1 200")
+    assert found["HEAD"].endswith(b"\r\n\r\n")
 
 
 def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
@@ -169,16 +188,16 @@ def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
         assert 0 < found.count(200) <= 8
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/readyz"])
 def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -> None:
     """16 connections in a closed loop would get thousands of answers."""
     limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
-    ask = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
     def loop(connection: socket.socket) -> int:
         answered = 0
         while time.monotonic() < begun + 1.0:
-            connection.sendall(ask)
+            connection.sendall(request)
             answered += connection.recv(65_536).startswith(b"HTTP/1.1 200")
         return answered
 
@@ -190,3 +209,21 @@ def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -
         begun = time.monotonic()
         answered = sum(pool.map(loop, made))
         assert answered <= 20 + 20 * (time.monotonic() - begun) + 1
+
+
+def test_who_asks_whether_it_is_ready_leaves_the_intake_its_speed(tmp_path: Path) -> None:
+    """A look at the store takes the writer's lock: if each of them had one, ten times as long."""
+    with create_store(tmp_path) as store:
+        asked = published(store, this_month())
+    numbers = count()
+
+    def upload() -> bytes:
+        body = envelope(asked, next(numbers), round_number=this_round(asked)).pack()
+        return head(len(body)) + body
+
+    with serving(tmp_path) as server:
+        send = partial(ask, server.port, 16, 25, upload)
+        alone = min(seconds(send) for _ in range(3))
+        with asking(server.port, "/readyz"):
+            beside = min(seconds(send) for _ in range(3))
+    assert beside < 4 * alone

@@ -3,14 +3,15 @@
 import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from sqlalchemy import event
 
 from deniable.server.intake.commit import commit
 from deniable.server.intake.writer import Writer
@@ -19,11 +20,13 @@ from deniable.server.store import (
     Annotation,
     Place,
     PublishedSurvey,
+    SqliteStore,
     Store,
     Upload,
     create_store,
     open_store,
 )
+from deniable.server.store.sql import reports
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
@@ -205,6 +208,40 @@ def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store
     assert take(store, asked, 1, 5_000) == ["late", "late"]
     assert counted(store, asked) == [3_100, *expected_cells(asked.survey, range(3_100))]
     assert store.unsealed_rounds() == {}
+
+
+def test_a_purge_reads_only_rounds_that_still_have_envelopes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are sealed: it stands between two groups."""
+    asked, rounds = published(store, survey()), range(DECEMBER - 200, DECEMBER + 1)
+    with store.transaction() as transaction:
+        for number in rounds[:-1]:
+            transaction.add(asked.sequence, number, 1, np.ones(2, np.int64))
+    take(store, asked, 1)
+    store.seal(asked.sequence, rounds)
+    read, whole, statements = list[int](), reports._is_whole, list[str]()
+
+    def is_whole(row: Any) -> bool:  # Any: a row
+        read.append(row.round)
+        return whole(row)
+
+    monkeypatch.setattr(reports, "_is_whole", is_whole)
+    with listening(store, statements):
+        assert [store.purge(32) for _ in range(2)] == [1, 0]
+    assert read == [DECEMBER]
+    assert len(statements) < 20
+
+
+@contextmanager
+def listening(store: Store, statements: list[str]) -> Iterator[None]:
+    def note(_: object, __: object, statement: str, *___: object) -> None:
+        statements.append(statement)
+
+    engine = cast(SqliteStore, store)._engine
+    event.listen(engine, "before_cursor_execute", note)
+    yield
+    event.remove(engine, "before_cursor_execute", note)
 
 
 @pytest.mark.parametrize("change", ["reports = reports + 1", "round = round - 1"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Round = tuple[PublishedSurvey, RoundTally]
 
-LOGGED = "somebody reads the store: until that ends, its log still holds what was deleted"
+LOGGED = "somebody reads the store: until that ends, its files still hold what was deleted"
 
 
 def archive_arguments(parser: ArgumentParser) -> None:

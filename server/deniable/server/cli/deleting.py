@@ -35,7 +35,7 @@ def run(chosen: Namespace) -> int:
         print(f"deleted {published.name} ({published.id[:DIGITS]})")
     if not forgotten:
         print(
-            "somebody reads the store meanwhile: until that ends, its log still holds what was "
+            "somebody reads the store meanwhile: until that ends, its files still hold what was "
             "deleted",
             file=sys.stderr,
         )

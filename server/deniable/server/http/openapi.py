@@ -82,8 +82,12 @@ DESCRIPTION = (
     "Reports come in, estimates with intervals go out. Reports are randomized on the device; this "
     "server never sees a true answer. Errors are problem documents (RFC 9457)."
 )
+LISTED = (
+    "Surveys that can still be answered, or whose reports are still taken: the same answer for "
+    "everybody. Others are found by their ids, and in the register."
+)
 ESTIMATES = f"Estimates with intervals, of the newest {MOST_ROUNDS} rounds that are asked for."
-BROKEN = (500, 503)  # an error of ours, a store that cannot be read or written now
+THREADED = (408, 500, 503)  # a body that does not arrive, an error of ours, too much to do now
 GUARDED = (401, 403)
 
 
@@ -109,23 +113,25 @@ def _paths() -> Json:
         _parameter("from", "query", COUNT, "Only this round and later ones."),
         _parameter("until", "query", COUNT, "Only this round and earlier ones."),
     ]
-    asked = (*GUARDED, 404, *BROKEN)
+    asked = (*GUARDED, 404)
     return {
         "/v1/surveys": {
-            "get": _reading("All surveys: the same answer for everybody.", SurveyList, *BROKEN),
+            "get": _reading(LISTED, SurveyList),
             "post": _publish(),
         },
         "/v1/surveys/{id}": {
             "parameters": one,
-            "get": _reading("One survey.", SurveyEntry, 404, *BROKEN),
+            "get": _reading("One survey.", SurveyEntry, 404),
         },
         "/v1/register": {
             "parameters": [_parameter("after", "query", COUNT, "Entries after this number.")],
-            "get": _reading("What became of every survey there ever was.", Register, 400, *BROKEN),
+            "get": _reading("What became of every survey there ever was.", Register, 400),
         },
         "/v1/surveys/{id}/close": {
             "parameters": one,
-            "post": _for("operator", "Close it: no more reports, for good.", SurveyEntry, *asked),
+            "post": _for(
+                "operator", "Close it: no more reports, for good.", SurveyEntry, 409, *asked
+            ),
         },
         "/v1/surveys/{id}/results": {
             "parameters": results,
@@ -146,9 +152,9 @@ def _paths() -> Json:
             "get": _for("analyst", "What became of its reports.", Counters, *asked),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _reading("Alive.", Status, 503)},
-        "/readyz": {"get": _reading("Ready: reports can be written.", Status, 503)},
-        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain", 503)},
+        "/healthz": {"get": _answered("Alive.", Status, 503)},
+        "/readyz": {"get": _answered("Ready: reports can be written.", Status, 500, 503)},
+        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
         "/v1/openapi.json": {"get": _reading("This document.", JSON)},
     }
 
@@ -173,7 +179,7 @@ def _send() -> Json:
             },
         },
         "responses": _responses(
-            {200: "What became of them."}, Receipt, 400, *GUARDED, 408, 413, 415, 429, *BROKEN
+            {200: "What became of them."}, Receipt, 400, *GUARDED, 413, 415, 429, *THREADED
         ),
     }
 
@@ -182,7 +188,7 @@ def _publish() -> Json:
     summary = "Publish a survey signed by a key that is enrolled."
     answers = {200: "It was published already.", 201: summary}
     operation = _for("operator", summary, SurveyEntry)
-    refused = (400, *GUARDED, 408, 409, 413, 415, *BROKEN)
+    refused = (400, *GUARDED, 409, 413, 415, *THREADED)
     operation["responses"] = _responses(answers, SurveyEntry, *refused)
     replace = "Also where other questions are open under the same name; else that is a 409."
     operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]
@@ -191,6 +197,10 @@ def _publish() -> Json:
 
 
 def _reading(summary: str, kind: Answer, *problems: int) -> Json:
+    return _answered(summary, kind, *problems, *THREADED)
+
+
+def _answered(summary: str, kind: Answer, *problems: int) -> Json:
     return {"summary": summary, "responses": _responses({200: summary}, kind, *problems)}
 
 

@@ -1,7 +1,8 @@
 """The front: one event loop that takes every request, before any thread has to do with it.
 
-It reads bodies with a deadline (bodies.py), says at once that the server is alive, and refuses what
-is too much before any work is done for it: 503 with Retry-After. A small body of reports is
+It reads bodies with a deadline (bodies.py), says at once that the server is alive, looks once for
+all who ask whether it is ready (readiness.py), and refuses what is too much before any work is done
+for it: 503 with Retry-After. A small body of reports is
 answered here, by the same functions as behind it (http/envelopes.py), so long as nothing has to be
 looked up in the store; everything else goes to the application in one of a few threads.
 """
@@ -31,12 +32,14 @@ from deniable.server.http.envelopes import (
     uploads_of,
 )
 from deniable.server.http.messages import HttpError, Status, answer, described, problem_of
+from deniable.server.http.operations import readiness
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.writer import Settled, Unavailable
 from deniable.server.process.bodies import Bodies, Stream
 from deniable.server.process.outside import address_of, seen_from_outside
 from deniable.server.process.pace import Pace
+from deniable.server.process.readiness import Readiness
 from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
 from deniable.server.store import Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS
@@ -51,7 +54,7 @@ MOST_IN_THREADS = 64  # requests that have a thread or wait for one
 MOST_HERE = 1_024  # requests that wait for the disk without a thread: as many as one commit takes
 QUICK_BYTES = 2**14
 ENVELOPES = "/v1/envelopes"
-PACED = ("/healthz", "/metrics")  # what anyone asks for, as often as they like
+PACED = ("/healthz", "/readyz", "/metrics")  # what anyone asks for, as often as they like
 MISTAKE = "the server made a mistake"
 BUSY = "the server has more to do than it can; send the same again later"
 
@@ -77,11 +80,13 @@ class Front:
         self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
         self._pace = Pace()
         self._alive = self._finished(answer(Status(status="alive")), create_environ("/healthz"))
+        self._ready = self._finished(answer(Status(status="ready")), create_environ("/readyz"))
         self._headers = self._headers_of(answer(Receipt(accepted=0, duplicates=0, refused=())))
         self._busy_headers = self._headers_of(problem_of(HttpError(503, BUSY)))
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._bodies = loop, Bodies(loop)
+        self._readiness = Readiness(loop, partial(readiness, self._here))
 
     async def __call__(self, scope: Scope, protocol: Exchange) -> None:
         try:
@@ -89,15 +94,21 @@ class Front:
         except HttpError as error:
             status, headers, body = self._refusal(error, scope)
         except Exception:
-            log.exception("a request was not answered")
-            status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
+            with self._app.request_context(environ_of(scope, b"")):  # its name, for log and answer
+                log.exception("a request was not answered")
+                status, headers, body = self._processed(problem_of(HttpError(500, MISTAKE)))
         protocol.response_bytes(status, headers, body)
 
     async def _reply(self, scope: Scope, protocol: Exchange) -> Reply:
         if scope.path in PACED and not await self._pace.turn():
             raise HttpError(503, BUSY)
-        if scope.path == "/healthz" and scope.method == "GET":
-            return self._alive
+        if scope.method in ("GET", "HEAD"):
+            if scope.path == "/healthz":
+                return self._alive
+            if scope.path == "/readyz":
+                if (reason := await self._readiness.reason()) is not None:
+                    raise HttpError(503, reason)
+                return self._ready
         declared = declared_length(scope)
         if declared > MOST_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
@@ -221,9 +232,12 @@ class Front:
         return self._finished(problem_of(error), environ_of(scope, b""))
 
     def _finished(self, response: Response, environ: Environ) -> Reply:
-        """As the application would send it: what was asked decides which pages may read it."""
         with self._app.request_context(environ):
-            self._app.process_response(response)
+            return self._processed(response)
+
+    def _processed(self, response: Response) -> Reply:
+        """As the application would send it: what was asked decides which pages may read it."""
+        self._app.process_response(response)
         return response.status_code, list(response.headers.items()), response.get_data()
 
 

@@ -44,6 +44,14 @@ class Seldom(logging.Filter):
         return True
 
 
+class Lines(logging.Formatter):
+    """For people; what is said while a request is answered ends with its name."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name
+        line = super().formatMessage(record)
+        return f"{line} ({request_id()})" if has_request_context() else line
+
+
 class JsonLines(logging.Formatter):
     """An object in each line."""
 
@@ -71,7 +79,7 @@ def logging_config(*, as_json: bool) -> dict[str, Any]:  # Any: as logging.confi
     }
     return {
         "formatters": {
-            "line": {"format": "deniable serve: %(levelname)s: %(message)s"},
+            "line": {"()": Lines, "fmt": "deniable serve: %(levelname)s: %(message)s"},
             "json": {"()": JsonLines},
         },
         "filters": {"seldom": {"()": Seldom}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -12,7 +12,7 @@ from deniable.server.store.postgres.locks import lock_group
 from deniable.server.store.postgres.saying import said, say
 from deniable.server.store.postgres.schema import ENVELOPES, PURGED, RECEIVING
 from deniable.server.store.records import Cells, Kept, Upload, UploadKey
-from deniable.server.store.sql.reports import add_to_tally, is_sealed
+from deniable.server.store.sql.reports import Round, add_to_tally, is_sealed
 
 _key = attrgetter("key")
 KNOWN = """
@@ -85,11 +85,13 @@ def next_envelopes(
     return [Kept(bytes(id_), count, bytes(payload)) for id_, count, payload in found]
 
 
-def delete_envelopes(connection: Connection, rounds: Sequence[tuple[int, int]], most: int) -> int:
+def delete_envelopes(connection: Connection, rounds: Iterable[Round], most: int) -> int:
     """Those of these rounds, at most so many; their bytes go when the rest is settled anew. What is
     just being settled is left for the next time."""
     gone = 0
     for sequence, number in rounds:
+        if gone == most:
+            break
         for table in ENVELOPES:
             of = table.c.survey == sequence, table.c.round == number
             some = select(table.c.id).where(*of).limit(most - gone)

@@ -34,3 +34,4 @@ ENVELOPES = (*arrivals, *settled)
 TABLES = (*SHARED, *ENVELOPES)
 RECEIVING = "receiving"  # in `about`: which table takes arrivals, 0 or 1
 PURGED = "purged"  # in `about`: whether rows were deleted since the last settling
+DELETED = "deleted"  # in `about`: the last deleted survey, until nothing of it is left in the files

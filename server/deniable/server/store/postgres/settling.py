@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine, Table, delete, exists, insert, select, union_all
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -18,15 +19,27 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from deniable.server.store.postgres.database import ours, transaction
 from deniable.server.store.postgres.locks import GROUPS, SETTLING, lock, try_lock
 from deniable.server.store.postgres.saying import said, say
-from deniable.server.store.postgres.schema import ENVELOPES, PURGED, RECEIVING, arrivals, settled
-from deniable.server.store.sql.tables import counters, surveys, tallies
+from deniable.server.store.postgres.schema import (
+    DELETED,
+    ENVELOPES,
+    PURGED,
+    RECEIVING,
+    arrivals,
+    settled,
+)
+from deniable.server.store.sql.tables import about, counters, surveys, tallies
 from deniable.shared.errors import StoreUnusable
 
 PAUSE_SECONDS = 5.0  # at least, from one to the next
 SHARE = 50  # and so many times as long as the last one took: 2 % of the time
 LOCK_MILLISECONDS = 200  # uploads wait behind it for no longer
 LOCK_NOT_AVAILABLE = "55P03"
-REWRITTEN = (surveys, counters, tallies)
+REWRITTEN = (surveys, counters, tallies)  # in this order
+LIVING = """
+SELECT reltuples <= (SELECT count(*) FROM surveys)
+FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid
+WHERE indrelid = 'surveys'::regclass AND indisprimary
+"""
 COLUMNS = [column.name for column in arrivals[0].columns]
 
 log = logging.getLogger("deniable.server")
@@ -78,7 +91,7 @@ def settle(engine: Engine) -> bool:
         if not try_lock(connection, SETTLING):
             return False
         _merge(connection)
-    return _scour(engine)
+    return _unless_delayed(engine, _scoured)
 
 
 def _change_tables(connection: Connection) -> None:
@@ -103,11 +116,21 @@ def _merge(connection: Connection) -> None:
     say(connection, PURGED, "0")
 
 
-def _scour(engine: Engine) -> bool:
-    """Leave nothing in the files of what is deleted. Whether no reader has delayed it."""
+def rewrite_surveys(engine: Engine) -> bool:
+    """Leave nothing in the files of surveys that are deleted. Whether no reader has delayed
+    it: then the next settling does it."""
+    return _unless_delayed(engine, _rewritten)
+
+
+def _unless_delayed(engine: Engine, clean: Callable[[Connection], bool]) -> bool:
+    """Who waited for a reader's lock for longer would make everybody else wait behind it."""
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            return _scoured(connection)
+            try:
+                connection.exec_driver_sql(f"SET lock_timeout = {LOCK_MILLISECONDS}")
+                return clean(connection)
+            finally:
+                connection.exec_driver_sql("RESET lock_timeout")
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
             return False
@@ -116,27 +139,38 @@ def _scour(engine: Engine) -> bool:
         raise ours(error, "clean its tables") from None
 
 
-def rewrite_surveys(engine: Engine) -> None:
-    """Leave nothing in the files of surveys that are deleted."""
-    try:
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in REWRITTEN:
-                connection.exec_driver_sql(f"VACUUM FULL {table.name}")
-    except SQLAlchemyError as error:
-        raise ours(error, "clean its tables") from None
-
-
 def _scoured(connection: Connection) -> bool:
-    try:
-        connection.exec_driver_sql(f"SET lock_timeout = {LOCK_MILLISECONDS}")
-        for table in ENVELOPES:
-            if _size(connection, table) and not _holds(connection, table):
-                connection.exec_driver_sql(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table.name}")
-                connection.exec_driver_sql(f"REINDEX TABLE {table.name}")
-        connection.exec_driver_sql("VACUUM FULL tallies")
-        return not any(_size(connection, t) and not _holds(connection, t) for t in ENVELOPES)
-    finally:
-        connection.exec_driver_sql("RESET lock_timeout")
+    """Leave nothing in the files of what is deleted. Whether nothing has delayed it."""
+    for table in ENVELOPES:
+        if _size(connection, table) and not _holds(connection, table):
+            connection.exec_driver_sql(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table.name}")
+            connection.exec_driver_sql(f"REINDEX TABLE {table.name}")
+    cleaned = _rewritten(connection)
+    return cleaned and not any(
+        _size(connection, t) and not _holds(connection, t) for t in ENVELOPES
+    )
+
+
+def _rewritten(connection: Connection) -> bool:
+    deleted = last_deleted(connection)
+    for table in (tallies,) if deleted is None else REWRITTEN:
+        connection.exec_driver_sql(f"VACUUM FULL {table.name}")
+        if table is surveys and not _has_living_rows_only(connection):
+            return False
+    if deleted is not None:  # another one may have been, meanwhile
+        connection.execute(delete(about).where(about.c.key == DELETED, about.c.value == deleted))
+    return True
+
+
+def _has_living_rows_only(connection: Connection) -> bool:
+    """The surveys that have just been rewritten: deleted ones stay, and are in the new index, while
+    anybody reads who may see them. Once they are gone, so is what was deleted with them."""
+    return bool(connection.exec_driver_sql(LIVING).scalar())
+
+
+def last_deleted(connection: Connection) -> str | None:
+    """The survey that may still be in the files, and others with it."""
+    return connection.scalar(select(about.c.value).where(about.c.key == DELETED))
 
 
 def _holds(connection: Connection, table: Table) -> bool:

@@ -22,12 +22,14 @@ from deniable.server.store.postgres.reports import (
     next_envelopes,
 )
 from deniable.server.store.postgres.saying import say
-from deniable.server.store.postgres.schema import ENVELOPES, PURGED
-from deniable.server.store.postgres.settling import Settler, rewrite_surveys
+from deniable.server.store.postgres.schema import DELETED, ENVELOPES, PURGED
+from deniable.server.store.postgres.settling import Settler, last_deleted, rewrite_surveys
 from deniable.server.store.records import Kept
-from deniable.server.store.sql.reports import seal_rounds, sealed_rounds
+from deniable.server.store.sql.reports import rounds_to_purge, seal_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import add_survey, delete_survey
+from deniable.server.store.sql.tables import about
+from deniable.server.store.sql.upsert import put
 
 PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
 AT_ONCE = 256  # envelopes that are read at once: one may have 1 MiB
@@ -71,6 +73,7 @@ class PostgresStore(SqlStore):
             for table in ENVELOPES:
                 connection.execute(delete(table).where(table.c.survey == sequence))
             say(connection, PURGED, "1")
+            put(connection, about, {"key": DELETED, "value": str(sequence)})
             delete_survey(connection, sequence)
         self._settler.done = False
         rewrite_surveys(self._engine)
@@ -103,8 +106,10 @@ class PostgresStore(SqlStore):
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            gone = delete_envelopes(connection, sealed_rounds(connection), most * PER_BUCKET)
-        self._settler.done = self._settler.done and not gone
+            rounds = rounds_to_purge(connection, ENVELOPES)
+            gone = delete_envelopes(connection, rounds, most * PER_BUCKET)
+            left = gone or last_deleted(connection)  # by whatever process
+        self._settler.done = self._settler.done and not left
         return gone
 
     def forget_order(self) -> bool:

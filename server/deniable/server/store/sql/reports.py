@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, Table, literal, or_, select
 
 from deniable.server.store.protocol import NO_SURVEY, Damaged
 from deniable.server.store.records import Cells, RoundTally
@@ -14,6 +14,7 @@ from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sql.tables import counters, surveys, tallies
 from deniable.server.store.sql.upsert import add, put
 
+Round = tuple[int, int]  # a survey's sequence, and the number of a round
 LITTLE_ENDIAN = np.dtype("<i8")
 
 
@@ -94,10 +95,20 @@ def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -
         put(connection, tallies, sealed)
 
 
-def sealed_rounds(connection: Connection) -> list[tuple[int, int]]:
-    """Each with its survey's sequence; not where damage may have sealed them."""
-    rows = connection.execute(select(tallies).where(tallies.c.sealed))
-    return sorted({(row.survey, row.round) for row in rows if _is_whole(row)})
+def rounds_to_purge(connection: Connection, envelopes: Sequence[Table]) -> Iterator[Round]:
+    """What is sealed and has envelopes in these tables; not where a tally is damaged, which may
+    have sealed it, and which can only be counted again from them."""
+    kept = (
+        select(literal(1)).where(each.c.survey == tallies.c.survey, each.c.round == tallies.c.round)
+        for each in envelopes
+    )
+    query = select(tallies.c.survey, tallies.c.round).where(
+        tallies.c.sealed, or_(*(some.limit(1).scalar_subquery().is_not(None) for some in kept))
+    )
+    for survey, number in sorted({(row.survey, row.round) for row in connection.execute(query)}):
+        of = tallies.c.survey == survey, tallies.c.round == number
+        if all(map(_is_whole, connection.execute(select(tallies).where(*of)))):
+            yield survey, number
 
 
 def unsealed_rounds(connection: Connection) -> dict[int, list[int]]:

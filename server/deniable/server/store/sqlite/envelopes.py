@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from operator import attrgetter
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.records import Kept, Upload, UploadKey
 from deniable.server.store.sql.digest import digest_of
+from deniable.server.store.sql.reports import Round
 from deniable.server.store.sqlite import bucket
 
-Round = tuple[int, int]  # a survey's sequence, and the number of a round
 Row = tuple[int | bytes, ...]
 LAST = b"\xff" * (bucket.PART_BYTES + 1)  # is beyond the places of an envelope's parts
 DAMAGED = "envelopes in the store are damaged"
@@ -87,10 +87,12 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kep
     return new
 
 
-def delete_envelopes(driver: sqlite3.Connection, rounds: Sequence[Round], most: int) -> int:
+def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> int:
     """Those of these rounds, at most so many rows. How many envelopes went."""
     rows: list[tuple[int, bytes, int]] = []
     for of in rounds:
+        if len(rows) == most:
+            break
         rows += driver.execute(SOME, (*of, most - len(rows)))
     if rows:
         driver.executemany(DROP, [(number,) for number, _, _ in rows])

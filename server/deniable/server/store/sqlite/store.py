@@ -11,7 +11,7 @@ from typing import Self
 from sqlalchemy import Connection, Engine, delete
 
 from deniable.server.store.records import Kept, Unsettled
-from deniable.server.store.sql.reports import sealed_rounds
+from deniable.server.store.sql.reports import rounds_to_purge
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import delete_survey
 from deniable.server.store.sqlite.database import (
@@ -82,7 +82,8 @@ class SqliteStore(SqlStore):
 
     def purge(self, most: int) -> int:
         with self._writing("purge envelopes") as connection:
-            return delete_envelopes(driver_of(connection), sealed_rounds(connection), most)
+            rounds = rounds_to_purge(connection, (envelopes,))
+            return delete_envelopes(driver_of(connection), rounds, most)
 
     def forget_order(self) -> bool:
         return self._line.empty_log()

@@ -1,0 +1,77 @@
+"""Whatever is refused, by the application or before it is asked, is listed in the document."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from deniable.server.http import messages
+from deniable.server.http.openapi import document
+from tests.server.test_openapi import BEFORE, THREADLESS, listed, sent
+from tests.server.test_overload import altered, connections
+from tests.server.world import World, serving
+
+FOLDER = Path(messages.__file__).parent
+Line = tuple[str, int]  # a file and the number of a line
+
+
+@pytest.mark.parametrize("status", BEFORE)
+def test_what_is_said_before_the_application_is_asked_is_listed(
+    tmp_path: Path, status: str
+) -> None:
+    length = 9 if status == "408" else 0
+    operations = {(path, method): operation for path, method, operation in listed(document())}
+
+    def answered(place: tuple[str, str]) -> str:
+        path, method = place
+        head = f"{method.upper()} {path} HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\n"
+        asked = f"{head}Content-Length: {length}\r\n\r\n".encode()
+        with connections(server, 1, asked) as made:
+            return made[0].recv(4_096)[9:12].decode()
+
+    with (
+        serving(tmp_path, command=altered(BEFORE[status])) as server,
+        ThreadPoolExecutor(len(operations)) as pool,
+    ):
+        found = dict(zip(operations, pool.map(answered, operations), strict=True))
+    said = {place for place, answer in found.items() if answer == status}
+    assert said == {place for place in found if status in THREADLESS.get(place, BEFORE)}
+    for place, answer in found.items():
+        assert answer in operations[place]["responses"], place
+
+
+def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:
+    """Or what `sent` finds, and the document lists, would not be all."""
+    reached = set[Line]()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:  # Any: as sys.settrace has it
+        if event == "line":
+            reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return trace if frame.f_code.co_filename.startswith(str(FOLDER)) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        sent(here)
+    finally:
+        sys.settrace(before)
+    assert refusals()
+    assert sorted(refusals() - reached) == []
+
+
+def refusals() -> set[Line]:
+    """Where the API says no."""
+    return {
+        (str(file), node.lineno)
+        for file in FOLDER.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("HttpError", "problem")
+    }

@@ -1,0 +1,80 @@
+"""One look for all who ask whether the server is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from deniable.server.process import readiness
+from deniable.server.process.readiness import SLOW, Readiness
+
+Case = Callable[[Readiness], Awaitable[None]]
+
+
+def held(case: Case, look: Callable[[], str | None]) -> None:
+    async def run() -> None:
+        await case(Readiness(asyncio.get_running_loop(), look))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("reason", [None, "the disk is full"])
+def test_many_who_ask_share_a_look_until_it_is_stale(
+    monkeypatch: pytest.MonkeyPatch, reason: str | None
+) -> None:
+    looks = list[None]()
+
+    def look() -> str | None:
+        looks.append(None)
+        return reason
+
+    async def case(made: Readiness) -> None:
+        assert await asyncio.gather(*(made.reason() for _ in range(50))) == [reason] * 50
+        assert await made.reason() == reason
+        assert len(looks) == 1
+        monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
+        made._fresh_until = 0.0
+        assert [await made.reason() for _ in range(3)] == [reason] * 3
+        assert len(looks) == 4
+
+    held(case, look)
+
+
+def test_who_waits_too_long_is_told_and_what_is_found_counts_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.02)
+    free, looks = threading.Event(), list[None]()
+
+    def look() -> None:
+        looks.append(None)
+        free.wait(2.0)
+
+    async def case(made: Readiness) -> None:
+        assert await asyncio.gather(*(made.reason() for _ in range(5))) == [SLOW] * 5
+        assert await made.reason() == SLOW
+        free.set()
+        while await made.reason() == SLOW:
+            pass
+        assert len(looks) == 1
+
+    held(case, look)
+
+
+def test_a_look_that_fails_is_not_taken_for_an_answer() -> None:
+    failing = [True]
+
+    def look() -> None:
+        if failing:
+            failing.pop()
+            raise ValueError("a mistake")
+
+    async def case(made: Readiness) -> None:
+        with pytest.raises(ValueError, match="a mistake"):
+            await made.reason()
+        assert await made.reason() is None
+
+    held(case, look)
