@@ -14,10 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.surveys.state import State, state_of
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.periods import PERIODS
 
 if TYPE_CHECKING:
@@ -50,6 +52,11 @@ class ListedSurvey:
     def said(self) -> Mapping[str, str]:
         """Name, first and last day and the like, as the document has them: it was read strictly
         when it was published, and is not proved again to be listed."""
+        if sha256(self.document).hexdigest() != self.id:
+            raise StoreUnusable(
+                f"survey {self.id[:12]} is not what was published: a disk has damaged it; "
+                "`deniable doctor` says more"
+            )
         said: Mapping[str, str] = json.loads(self.document)["survey"]
         return said
 
