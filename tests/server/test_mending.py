@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 
 from deniable.server.intake.recovery import open_recovered
-from deniable.server.store import FILE, SqliteStore, back_up, check_tables, restore
+from deniable.server.store import FILE, SqliteStore, back_up, restore
 from deniable.server.store.sqlite import redo, sectors
 from deniable.server.store.sqlite.log import fault_of
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
-from tests.command import DENIABLE
+from tests.command import DENIABLE, run
 from tests.eventually import PATIENCE
-from tests.server.surveys import DECEMBER, published, survey
+from tests.server.surveys import DECEMBER, envelope, published, survey
 from tests.server.test_damage import LOG, Left, left, served, shown, turned
 from tests.server.test_doctor import change, doctor, flip, row_of
 from tests.server.test_redo import in_tables, some, write
@@ -125,22 +126,27 @@ def test_a_server_refuses_to_start_in_one_sentence(left: Left, tmp_path: Path) -
 def test_a_damaged_survey_is_not_offered_and_others_are(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data) as store:
-        names = [each.name for each in Catalogue(store).surveys()]
+        one, two, three = Catalogue(store).surveys()
     (document, identifier) = row_of(data, "SELECT document, id FROM surveys WHERE sequence = 2")
     damaged = bytes(document).replace(b"crashed", b"brashed")
     change(data, "UPDATE surveys SET document = ? WHERE sequence = 2", damaged)
     with serving(data) as server:
         with urllib.request.urlopen(f"{server.url}/v1/surveys", timeout=PATIENCE) as answer:
             listed = [each["document"] for each in json.load(answer)["surveys"]]
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{server.url}/v1/surveys/{identifier}", timeout=PATIENCE)
-        refused.value.close()
+        page = f"{server.url}/v1/surveys/{identifier}"
+        sent = envelope(two, 1).pack()
+        headers = {"Content-Type": CONTENT_TYPE}
+        reports = urllib.request.Request(f"{server.url}/v1/envelopes", sent, headers)
+        for refused in (page, reports, reports):  # one of them on the quick way
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                urllib.request.urlopen(refused, timeout=PATIENCE)
         _, said = server.stop()
-    assert len(listed) == len(names) - 1
-    assert "brashed" not in "".join(listed)
-    assert refused.value.code == 503
+    assert listed == [one.document.decode(), three.document.decode()]
     assert f"survey {identifier[:12]} is not what was signed" in said
     assert "Traceback" not in said
+    listing = run("survey", "list", "--data", data)
+    assert listing.returncode == 2
+    assert "is not what was published: a disk has damaged it" in listing.stderr
 
 
 def bucket(data: Path) -> None:
@@ -192,7 +198,7 @@ def test_a_tally_that_an_index_misses_is_noticed_at_the_start(left: Left, tmp_pa
     content[place + 1] ^= 4
     (data / FILE).write_bytes(content)
     with pytest.raises(StoreUnusable, match=r"sqlite3: tallies: .* doctor --data"):
-        check_tables(data)
+        served(data)
 
 
 def test_an_older_file_of_what_is_pending_is_read_and_made_anew(tmp_path: Path) -> None:
@@ -212,3 +218,14 @@ def test_an_older_file_of_what_is_pending_is_read_and_made_anew(tmp_path: Path) 
         assert len((data / redo.FILE).read_bytes()) == redo.LENGTH
     with open_recovered(data) as once_more:
         assert shown(once_more, Catalogue(once_more))
+
+
+def test_what_a_cut_has_left_in_an_older_file_is_no_damage(tmp_path: Path) -> None:
+    """It is gone before the file is as long as one with sums."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked, file = published(store, survey()), store.data / redo.FILE
+        file.write_bytes(bytes(range(256)) * (redo.HALF // 128))
+    with SqliteStore.open(file.parent) as again:
+        assert write(again, some(asked, 1, 3)) == ["accepted"] * 3
+        assert file.stat().st_size == redo.LENGTH
+        assert redo.damage_of(file) == []
