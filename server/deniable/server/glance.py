@@ -14,7 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +51,8 @@ class ListedSurvey:
     def said(self) -> Mapping[str, str]:
         """Name, first and last day and the like, as the document has them: it was read strictly
         when it was published, and is not proved again to be listed."""
+        from hashlib import sha256
+
         if sha256(self.document).hexdigest() != self.id:
             raise StoreUnusable(
                 f"survey {self.id[:12]} is not what was published: a disk has damaged it; "
