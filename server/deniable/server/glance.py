@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.surveys.state import State, state_of
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.periods import PERIODS
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ class ListedSurvey:
     def said(self) -> Mapping[str, str]:
         """Name, first and last day and the like, as the document has them: it was read strictly
         when it was published, and is not proved again to be listed."""
+        from hashlib import sha256
+
+        if sha256(self.document).hexdigest() != self.id:
+            raise StoreUnusable(
+                f"survey {self.id[:12]} is not what was published: a disk has damaged it; "
+                "`deniable doctor` says more"
+            )
         said: Mapping[str, str] = json.loads(self.document)["survey"]
         return said
 

@@ -40,7 +40,9 @@ WORDS = {
 def arguments(parser: ArgumentParser) -> None:
     add_place(parser, required=False)
     parser.add_argument(
-        "--repair", action="store_true", help="and count damaged rounds anew from their envelopes"
+        "--repair",
+        action="store_true",
+        help="and set damaged files aside, and count damaged rounds anew from their envelopes",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -59,9 +61,10 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
     import os
 
     from deniable.server.process.lock import take_lock
-    from deniable.server.store import open_store
+    from deniable.server.store import damaged_files, open_store
 
-    open_store(data).close()  # which says what is wrong with a folder that is none
+    if not any(damaged_files(data)):
+        open_store(data).close()  # which says what is wrong with a folder that is none
     if not repair:
         yield
         return
@@ -74,9 +77,16 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
     from deniable.server.intake.recovery import open_recovered
-    from deniable.server.store import Inspection
+    from deniable.server.store import Inspection, damaged_files, set_aside
 
     try:
+        if repair:
+            for name, says, well in set_aside(data):
+                yield Finding("file", well, f"{name}: {says}", "" if well else RESTORE)
+        elif damaged := list(damaged_files(data)):
+            for name, says in damaged:
+                yield Finding("file", False, f"{name}: {says}", f"{REPAIR}; or {RESTORE}")
+            return
         with Inspection.of(data) as inspection:
             damage = inspection.damage()
         cure = RESTORE if damage else ""
@@ -104,8 +114,7 @@ def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
             try:
                 surveys[row.sequence] = _read(row)
             except DeniableError as error:
-                says = f"{row.id[:12]} is not what was signed: {error}"
-                unread.append(Finding("survey", False, says, RESTORE))
+                unread.append(Finding("survey", False, str(error), RESTORE))
     return surveys, unread
 
 
@@ -122,14 +131,10 @@ def _register(data: Path, surveys: dict[int, PublishedSurvey]) -> Finding:
 
 
 def _read(row: SurveyRow) -> PublishedSurvey:
-    from deniable.server.store import PublishedSurvey
-    from deniable.shared.errors import UntrustedSurvey
-    from deniable.shared.survey.document import parse_document, survey_id
-    from deniable.shared.survey.signing import verify
+    from deniable.server.store import PublishedSurvey, check_signed
+    from deniable.shared.survey.document import parse_document
 
-    if survey_id(row.document) != row.id:
-        raise UntrustedSurvey("its id is not the hash of its document")
-    verify(row.document, row.signature, row.key, [row.key])
+    check_signed(row)
     return PublishedSurvey(**vars(row), survey=parse_document(row.document))
 
 

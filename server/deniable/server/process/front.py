@@ -44,7 +44,7 @@ from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, re
 from deniable.server.store import Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS
 from deniable.shared.envelope import MOST_BODY_BYTES
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
     from granian.rsgi import Scope
@@ -56,6 +56,7 @@ QUICK_BYTES = 2**14
 ENVELOPES = "/v1/envelopes"
 PACED = ("/healthz", "/readyz", "/metrics")  # what anyone asks for, as often as they like
 MISTAKE = "the server made a mistake"
+UNUSABLE = "the store cannot be read or written now; try again later"
 BUSY = "the server has more to do than it can; send the same again later"
 
 log = logging.getLogger("deniable.server")
@@ -93,6 +94,9 @@ class Front:
             status, headers, body = await self._reply(scope, protocol)
         except HttpError as error:
             status, headers, body = self._refusal(error, scope)
+        except StoreUnusable as error:
+            log.error("%s", error)
+            status, headers, body = self._refusal(HttpError(503, UNUSABLE), scope)
         except Exception:
             with self._app.request_context(environ_of(scope, b"")):  # its name, for log and answer
                 log.exception("a request was not answered")

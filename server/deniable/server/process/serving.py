@@ -17,7 +17,14 @@ from deniable.server.process.logs import logging_config
 from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
-from deniable.server.store import Place, create_folder, create_store, migrate
+from deniable.server.store import (
+    FILE,
+    Place,
+    check_tables,
+    create_folder,
+    create_store,
+    migrate,
+)
 
 FIRST_TOKEN = timedelta(days=365)
 STOP_SECONDS = 10
@@ -49,8 +56,12 @@ def _prepare(data: Place) -> None:
         return
     create_folder(data)
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
-    migrate(data)
-    os.close(lock)
+    try:
+        migrate(data)
+        if (data / FILE).exists():
+            check_tables(data)
+    finally:
+        os.close(lock)
 
 
 def first_token(place: Place) -> str | None:

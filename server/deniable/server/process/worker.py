@@ -38,10 +38,10 @@ def load(
             take_lock(place)
         sealing = sealing_keys(settings)
         store = open_store(place, node)
+        catalogue = Catalogue(store)
     except DeniableError as error:
         print(f"deniable serve: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    catalogue = Catalogue(store)
     writer = Writer(store, catalogue)
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)

@@ -21,9 +21,11 @@ from deniable.server.store.records import (
     UploadKey,
 )
 from deniable.server.store.register import RegisterEntry, first_fault, next_entry
+from deniable.server.store.signed import check_signed
 from deniable.server.store.sqlite.backup import back_up, restore
 from deniable.server.store.sqlite.database import FILE, create_folder
-from deniable.server.store.sqlite.inspection import Inspection, KeptTally
+from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
+from deniable.server.store.sqlite.mending import damaged_files, set_aside
 from deniable.server.store.sqlite.migration import migrate
 from deniable.server.store.sqlite.store import SqliteStore
 
@@ -52,11 +54,15 @@ __all__ = [
     "Upload",
     "UploadKey",
     "back_up",
+    "check_signed",
+    "check_tables",
     "create_folder",
     "create_store",
+    "damaged_files",
     "first_fault",
     "migrate",
     "next_entry",
     "open_store",
     "restore",
+    "set_aside",
 ]

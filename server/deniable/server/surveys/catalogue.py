@@ -7,6 +7,7 @@ second. Only one fact about the store is asked for each time: how long its regis
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +15,17 @@ from dataclasses import dataclass, replace
 
 from msgspec import Struct, to_builtins
 
-from deniable.server.store import PublishedSurvey, State, Store, SurveyRow
+from deniable.server.store import (
+    Damaged,
+    PublishedSurvey,
+    State,
+    Store,
+    SurveyRow,
+    check_signed,
+)
 from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.listing import NOTHING, Listing, check_room, check_size, listing
-from deniable.shared.errors import Refused, UntrustedSurvey
+from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
 from deniable.shared.survey.signing import verify
 
@@ -25,6 +33,12 @@ FRESH_SECONDS = 0.25  # what a verb has published is served within half a second
 NAMES_SHOWN = 10
 _BEGINNING = re.compile(r"[0-9a-f]{6,64}")
 _FIRST_DIGITS = 6
+DAMAGED = (
+    "%s: nothing of it is shown, offered or taken. Copy the folder as it is and restore the newest "
+    "backup that is whole; `deniable doctor` says more"
+)
+
+log = logging.getLogger("deniable.server")
 
 
 class UnknownSurvey(Refused):
@@ -40,6 +54,7 @@ class _Contents:
     by_name: Mapping[str, Sequence[PublishedSurvey]]
     by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
     entries: Mapping[tuple[str, bool], str]  # in JSON, by id and whether it is closed
+    damaged: Mapping[int, tuple[str, str]]  # by sequence: the id, and what is wrong
 
 
 class Catalogue:
@@ -48,7 +63,7 @@ class Catalogue:
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or Clock()
         self._lock = threading.Lock()
-        self._contents = _contents(0, (), {})
+        self._contents = _contents(0, (), {}, {})
         self._listing = self._contents, NOTHING
         self._look()
 
@@ -63,6 +78,8 @@ class Catalogue:
         if named := contents.by_name.get(text):
             return max(named, key=lambda each: (not each.closed, each.survey.opens, each.sequence))
         begun = _begun(contents, text)
+        if not begun and _BEGINNING.fullmatch(text):
+            _refuse_damaged(contents, text)
         if len(begun) == 1:
             return begun[0]
         raise UnknownSurvey(f"{_problem(text, len(begun))}; {_known(contents.by_name)}")
@@ -88,8 +105,12 @@ class Catalogue:
         return self.find(text)
 
     def get(self, identifier: str) -> PublishedSurvey | None:
-        """The survey with exactly this id."""
-        return self._fresh().by_id.get(identifier)
+        """The survey with exactly this id; Damaged, where it is not what was published."""
+        contents = self._fresh()
+        found = contents.by_id.get(identifier)
+        if found is None and contents.damaged:
+            _refuse_damaged(contents, identifier)
+        return found
 
     def surveys(self) -> list[PublishedSurvey]:
         """In the order of publication."""
@@ -171,15 +192,22 @@ class Catalogue:
     def _read(self, mark: int, parsed: Mapping[str, Survey]) -> _Contents:
         """What is known already and not deleted, what is new, and what is closed meanwhile."""
         known = self._contents
-        newest = max((each.sequence for each in known.by_id.values()), default=0)
-        new = [_published(row, parsed) for row in self._store.surveys(newest)]
+        seen = [each.sequence for each in known.by_id.values()]
+        new, damaged = list[PublishedSurvey](), dict(known.damaged)
+        for row in self._store.surveys(max([*seen, *damaged], default=0)):
+            try:
+                new.append(_published(row, parsed))
+            except DeniableError as error:
+                log.error(DAMAGED, error)
+                damaged[row.sequence] = row.id, str(error)
         closed = self._store.survey_states()
         surveys = [
             _marked(each, closed[each.sequence])
             for each in [*known.by_id.values(), *new]
             if each.sequence in closed
         ]
-        return _contents(mark, surveys, known.entries)
+        left = {sequence: each for sequence, each in damaged.items() if sequence in closed}
+        return _contents(mark, surveys, known.entries, left)
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,7 +235,10 @@ def entry_text(published: SurveyRow) -> str:
 
 
 def _contents(
-    mark: int, surveys: Sequence[PublishedSurvey], known: Mapping[tuple[str, bool], str]
+    mark: int,
+    surveys: Sequence[PublishedSurvey],
+    known: Mapping[tuple[str, bool], str],
+    damaged: Mapping[int, tuple[str, str]],
 ) -> _Contents:
     entries = {
         (each.id, each.closed): known.get((each.id, each.closed)) or entry_text(each)
@@ -219,6 +250,7 @@ def _contents(
         by_name=_grouped((each.name, each) for each in surveys),
         by_beginning=_grouped((each.id[:_FIRST_DIGITS], each) for each in surveys),
         entries=entries,
+        damaged=damaged,
     )
 
 
@@ -233,8 +265,17 @@ def _grouped(
 
 def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
     """Parsing recomputes every probability: a document that was just read is not read again."""
-    survey = parsed.get(row.id) or parse_document(row.document)
+    if (survey := parsed.get(row.id)) is None:
+        check_signed(row)
+        survey = parse_document(row.document)
     return PublishedSurvey(**vars(row), survey=survey)
+
+
+def _refuse_damaged(contents: _Contents, identifier: str) -> None:
+    """Damaged, if it is the id, or its beginning, of one that is."""
+    for damaged, says in contents.damaged.values():
+        if damaged.startswith(identifier):
+            raise Damaged(DAMAGED % says)
 
 
 def _marked(published: PublishedSurvey, closed: bool) -> PublishedSurvey:

@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from deniable.server.disk import PRIVATE_FILE, sync
+from deniable.server.store.protocol import Damaged
 from deniable.server.store.sql.reports import report_totals
 from deniable.server.store.sqlite.database import (
     FILE,
@@ -18,11 +19,12 @@ from deniable.server.store.sqlite.database import (
     check_version,
     create_folder,
     engine_of,
-    open_database,
     transaction,
     version_of,
 )
+from deniable.server.store.sqlite.inspection import check_rows
 from deniable.server.store.sqlite.migration import migrate_file
+from deniable.server.store.sqlite.schema import VERSION
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 
 COPIED_AT_ONCE = 2**20
@@ -31,7 +33,7 @@ LOGS = ("-wal", "-shm")
 
 def back_up(data: Path, target: Path) -> int:
     """One consistent copy in one file, taken while the server serves. Its size in bytes."""
-    _check_tallies(data)
+    check_version(data / FILE)
     unfinished = target.with_name(target.name + ".unfinished")
     _new_file(target).unlink()
     _new_file(unfinished)
@@ -44,6 +46,11 @@ def back_up(data: Path, target: Path) -> int:
         unfinished.replace(target)
     except sqlite3.Error as error:
         raise StoreUnusable(f"the backup failed: {error}; {target} was not written") from error
+    except Damaged as error:
+        raise Damaged(
+            f"{error}, so {target} was not written: keep the backups that there are, and look: "
+            f"deniable doctor --data {data}"
+        ) from None
     finally:
         unfinished.unlink(missing_ok=True)
     sync(target.parent)
@@ -56,7 +63,7 @@ def restore(source: Path, data: Path) -> int:
     A backup of an older version is migrated in its new place. How many reports it has counted."""
     if not source.is_file():
         raise WrongUse(f"there is no backup at {source}")
-    check(source)
+    _check_backup(source)
     create_folder(data)
     target = data / FILE
     unfinished = target.with_name(FILE + ".unfinished")
@@ -69,7 +76,7 @@ def restore(source: Path, data: Path) -> int:
         with source.open("rb") as copied, _new_file(unfinished).open("wb") as file:
             shutil.copyfileobj(copied, file, COPIED_AT_ONCE)
         migrate_file(unfinished)
-        check(unfinished)
+        _check_backup(unfinished)
         reports = _reports(engine_of(unfinished))
         sync(unfinished)
         unfinished.replace(target)
@@ -82,22 +89,28 @@ def restore(source: Path, data: Path) -> int:
     return reports
 
 
+def _check_backup(file: Path) -> None:
+    try:
+        check(file)
+    except Damaged as error:
+        raise Damaged(f"{error} in {file}; use another backup") from None
+
+
 def check(file: Path) -> None:
-    """Refuse a file that is not whole, or whose schema version is not ours."""
+    """Refuse a file that is not whole, or whose schema version is not ours. The rows of an older
+    one are looked at when it is migrated."""
+    version = version_of(file)
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if found == "ok" and version == str(VERSION):
+                check_rows(connection)
     except sqlite3.Error as error:
         raise StoreUnusable(f"{file} is not a backup of deniable: {error}") from None
     if found != "ok":
         raise StoreUnusable(f"{file} is damaged: {found}; use another backup")
-    if version_of(file) not in OLDER:
+    if version not in OLDER:
         check_version(file)
-
-
-def _check_tallies(data: Path) -> None:
-    """A copy of damaged counts would pass for a good one."""
-    _reports(open_database(data))
 
 
 def _reports(engine: Engine) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,8 +13,9 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER
-from deniable.server.store.protocol import StoreLost
+from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.sql.tables import about, metadata
+from deniable.server.store.sqlite.log import fault_of
 from deniable.server.store.sqlite.schema import TABLES, VERSION
 from deniable.shared.errors import StoreUnusable
 
@@ -26,9 +28,16 @@ PRAGMAS: tuple[str, ...] = (
     "foreign_keys = ON",
     "secure_delete = ON",  # what is purged is overwritten
 )
+REPAIR = "stop the server, then: deniable doctor --data {data} --repair"
+CUT_OFF = (
+    "the end of %s-wal is not whole: so a write that was cut off leaves it, and nothing is lost; "
+    "if there was neither a kill nor a power cut, a disk has damaged it, and what was acknowledged "
+    "last may be lost"
+)
 UPGRADE = "DEPLOYING.md says how to upgrade"
 OLDER = frozenset({"1", "2", "3", "4"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
+log = logging.getLogger("deniable.server")
 LOST = (  # not a full disk: that only wants room
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CORRUPT,
@@ -69,6 +78,8 @@ def open_database(data: Path) -> Engine:
             f"{data} holds no data of deniable; `deniable serve --data {data}` begins some"
         )
     check_version(data / FILE)
+    if fault_of(data / FILE) is not None:
+        log.warning(CUT_OFF, data / FILE)
     return engine_of(data / FILE)
 
 
@@ -86,11 +97,17 @@ def check_version(file: Path) -> None:
 
 
 def version_of(file: Path) -> str:
-    """The schema version that a database says it has."""
+    """The schema version that a database says it has. Its log is looked at before SQLite does."""
+    fault = fault_of(file)
+    if fault is not None and fault.certain:
+        raise Damaged(
+            f"a disk has damaged {file}-wal, with {fault.commits} commits at or behind that place: "
+            f"{REPAIR.format(data=file.parent)}"
+        )
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             found = connection.execute(_VERSION).fetchone()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise StoreUnusable(f"{file} is not a database of deniable: {error}; use another") from None
     return found[0] if found else "of no number"
 
@@ -101,7 +118,7 @@ def transaction(engine: Engine, aim: str, *, writes: bool = True) -> Iterator[Co
     try:
         with engine.connect().execution_options(writes=writes) as connection, connection.begin():
             yield connection
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except (SQLAlchemyError, sqlite3.Error, UnicodeError) as error:  # the last of a damaged text
         raise ours(error, aim) from error
 
 
@@ -146,7 +163,7 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def ours(error: SQLAlchemyError | sqlite3.Error, aim: str) -> StoreUnusable:
+def ours(error: SQLAlchemyError | sqlite3.Error | UnicodeError, aim: str) -> StoreUnusable:
     """What the database says against it, in our words."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(cause, sqlite3.Error):

@@ -112,16 +112,17 @@ def next_buckets(
 def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
     """What is in a bucket; or the envelope that is alone, with the parts that follow its first."""
     _, survey, number, place, rows, _, kind = row  # Any: its columns have many types
-    content = [_whole(row)]
+    content = [whole(row)]
     if kind == 1 and (parts := bucket.parts_of(rows)) > 1:
         rest = driver.execute(REST, (survey, number, place, place + LAST)).fetchall()
-        content += map(_whole, rest)
+        content += map(whole, rest)
         if len(content) != parts:
             raise Damaged(DAMAGED)
     return bucket.unpack(b"".join(content))
 
 
-def _whole(row: Sequence[Any]) -> bytes:
+def whole(row: Sequence[Any]) -> bytes:
+    """What is in a row, if that is what was written."""
     *values, rows, digest, _ = row
     if digest_of(*values, rows) != digest:
         raise Damaged(DAMAGED)

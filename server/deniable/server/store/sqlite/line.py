@@ -60,7 +60,7 @@ class Line:
                 except BaseException:
                     self._undo(driver)
                     raise
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeError) as error:
                 raise ours(error, aim) from error
 
     def settle(self) -> None:

@@ -6,12 +6,17 @@ is in the tables already is then a repeated one, and counts once.
 
 The file has two halves, of which one is whole at any moment: a group writes all that is pending to
 the other half, in the order of keys, so that nothing tells which group an envelope came with; and
-once that is on disk, zeros to the first. A half begins with the length of its content (u32) and a
-digest (16); it holds, of each survey and round,
+once that is on disk, zeros to the first. A half is kept in sectors with sums (sectors.py), since
+one that is not whole may just as well be one that was never acknowledged: a sector that is not
+whole is damage. It begins with the length of its content (u32) and a digest (16); it holds, of
+each survey and round,
 
     survey id (32) · round (u32) · length (u32)
 
 and then its envelopes, each as id (16) · reports - 1 (u16) · length (u32) · payload.
+
+Its length tells it from a file that was written before there were sums. What is in such a one comes
+into the tables first; then it is made longer.
 """
 
 from __future__ import annotations
@@ -19,18 +24,25 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import time
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from deniable.server.disk import PRIVATE_FILE, sync
-from deniable.server.store.protocol import StoreLost
+from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.records import Kept, Unsettled, Upload
+from deniable.server.store.sqlite import sectors
+from deniable.server.store.sqlite.database import REPAIR
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.redo"
 HALF = 2**18
+LENGTH = 2 * HALF + sectors.SIZE
+MOST_BYTES = HALF // sectors.SIZE * sectors.ROOM
+PAUSE_SECONDS = 0.01  # longer than a server takes to write what was read half written
 PIECE = 4_096
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
@@ -44,7 +56,13 @@ class Redo:
     """For one thread at a time."""
 
     def __init__(self, file: Path) -> None:
+        if places := damage_of(file):
+            raise Damaged(
+                f"a disk has damaged {file} in {len(places)} places: "
+                f"{REPAIR.format(data=file.parent)}"
+            )
         self._file = file
+        self._older = False
         self._handle: int | None = None
         self._half = 0  # that is whole
         self._used = [HALF, HALF]  # bytes of either that may not be zero
@@ -69,9 +87,9 @@ class Redo:
                 members, _ENVELOPE.pack(each.id, each.count - 1, len(each.payload)) + each.payload
             )
         content = _packed(grown)
-        if _HEAD.size + len(content) > HALF:
-            return False
         self.begin()
+        if self._older or _HEAD.size + len(content) > MOST_BYTES:
+            return False
         try:
             self._write(content)
         except OSError as error:
@@ -94,6 +112,8 @@ class Redo:
         try:
             self._forget(0)
             self._forget(1)
+            if self._handle is not None and self._older:
+                self._fill(self._handle)
         except OSError as error:
             if error.errno not in NO_ROOM:  # else it is overwritten the next time
                 raise _ours(error) from error
@@ -110,7 +130,7 @@ class Redo:
 
     def _write(self, content: bytes) -> None:
         handle, other = self._opened(), 1 - self._half
-        written = _HEAD.pack(len(content), _digest(content)) + content
+        written = sectors.in_sectors(_HEAD.pack(len(content), _digest(content)) + content)
         self._used[other] = max(self._used[other], len(written))
         _put(handle, written, other * HALF)
         os.fdatasync(handle)
@@ -123,11 +143,13 @@ class Redo:
             self._used[half] = 0
 
     def _opened(self) -> int:
-        """Made at its full length, so that a sync has nothing to write but the content."""
+        """At its full length, so that a sync has nothing to write but the content."""
         if self._handle is None:
             handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
             try:
-                self._fill(handle)
+                self._older = 0 < os.fstat(handle).st_size < LENGTH
+                if not self._older or not any(_kept_in(self._file)):
+                    self._fill(handle)
             except OSError:
                 os.close(handle)
                 raise
@@ -135,10 +157,14 @@ class Redo:
         return self._handle
 
     def _fill(self, handle: int) -> None:
-        for start in range(os.fstat(handle).st_size, 2 * HALF, PIECE):
-            _put(handle, bytes(min(PIECE, 2 * HALF - start)), start)  # written as one, read as one
-        os.fsync(handle)
+        """What is left in a shorter one has no sums: it is gone before the file is as long."""
+        size = os.fstat(handle).st_size
+        for begin, end in ((0, size), (size, LENGTH)) if size < LENGTH else ():
+            for start in range(begin, end, PIECE):
+                _put(handle, bytes(min(PIECE, end - start)), start)  # written as one, read as one
+            os.fsync(handle)
         sync(self._file.parent)
+        self._older = False
 
 
 def _ours(error: OSError) -> StoreUnusable:
@@ -165,16 +191,73 @@ def _packed(pending: dict[Round, list[bytes]]) -> bytes:
 
 def _kept_in(file: Path) -> Iterator[Unsettled]:
     """Of both halves: what is not whole was never acknowledged, and what is older is repeated."""
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return
-    for half in (content[:HALF], content[HALF:]):
-        if len(half) >= _HEAD.size:
-            length, digest = _HEAD.unpack_from(half)
-            part = half[_HEAD.size : _HEAD.size + length]
+    content = _content(file)
+    for half in (content[:HALF], content[HALF : 2 * HALF]):
+        plain = sectors.out_of_sectors(half) if len(content) >= LENGTH else half
+        if len(plain) >= _HEAD.size:
+            length, digest = _HEAD.unpack_from(plain)
+            part = plain[_HEAD.size : _HEAD.size + length]
             if length and _digest(part) == digest:
                 yield from _unpacked(part)
+
+
+def damage_of(file: Path) -> list[int]:
+    """The places of sectors that a disk has damaged; of an older file nobody can tell."""
+    if not (places := _damaged(content := _content(file))):
+        return []
+    time.sleep(PAUSE_SECONDS)
+    again = _content(file)
+    stay = {place for place in _damaged(again) if _sector(again, place) == _sector(content, place)}
+    return [place for place in places if place in stay]
+
+
+def mended(file: Path) -> tuple[bytes, int]:
+    """The whole file with damaged sectors put right, or with zeros from the first that cannot be to
+    the end of its half; and how many bytes of content those may have held."""
+    content, lost = bytearray(_content(file)), 0
+    while places := _damaged(bytes(content)):
+        place = places[0]
+        right = sectors.mended(_sector(content, place))
+        content[place : place + sectors.SIZE] = right or bytes(sectors.SIZE)
+        if right is None and place < 2 * HALF:
+            lost += _shortened(content, place // HALF * HALF, place)
+    return bytes(content), lost
+
+
+def _shortened(content: bytearray, half: int, place: int) -> int:
+    """Keep what lies in this half before a place; how many bytes lay behind it."""
+    plain = sectors.out_of_sectors(bytes(content[half:place]))
+    length = _HEAD.unpack_from(plain)[0] if plain else MOST_BYTES
+    kept = _packed_again(plain[_HEAD.size : _HEAD.size + length])
+    written = sectors.in_sectors(_HEAD.pack(len(kept), _digest(kept)) + kept) if kept else b""
+    content[half : half + HALF] = written.ljust(HALF, b"\0")
+    return int(length) - len(kept)
+
+
+def _packed_again(cut: bytes) -> bytes:
+    """The envelopes that are whole in content that ends too early."""
+    pending: dict[Round, list[bytes]] = {}
+    with suppress(struct.error):
+        for survey, number, kept in _unpacked(cut):
+            whole = _ENVELOPE.pack(kept.id, kept.reports - 1, len(kept.payload)) + kept.payload
+            pending.setdefault((survey, number), []).append(whole)
+    return _packed(pending)
+
+
+def _damaged(content: bytes) -> list[int]:
+    return [*sectors.damaged(content)] if len(content) >= LENGTH else []
+
+
+def _sector(content: bytes | bytearray, place: int) -> bytes:
+    return bytes(content[place : place + sectors.SIZE])
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _by_key(envelopes: Iterable[Unsettled]) -> dict[Key, Unsettled]:
@@ -190,6 +273,8 @@ def _unpacked(content: bytes) -> Iterator[Unsettled]:
         while start < end:
             identifier, more, size = _ENVELOPE.unpack_from(content, start)
             start += _ENVELOPE.size
+            if start + size > len(content):
+                return
             payload = content[start : start + size]
             yield Unsettled(survey.hex(), number, Kept(identifier, more + 1, payload))
             start += size

@@ -1,0 +1,126 @@
+"""What the write-ahead log proves: damage only where no power cut could have left it so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deniable.server.store import FILE
+from deniable.server.store.sqlite.database import connect
+from deniable.server.store.sqlite.line import COVER
+from deniable.server.store.sqlite.log import fault_of, log_of
+
+FRAME = 24 + 1_024
+TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A database with one table, all of it in the file."""
+    made = tmp_path / FILE
+    driver = connect(made)
+    driver.execute(TABLE)
+    driver.close()
+    return made
+
+
+def written(file: Path, *transactions: int, covers: int = 0) -> None:
+    """Commits of so many rows of a page each, and the folder as a kill leaves it."""
+    alive = Path(shutil.copytree(file.parent, file.parent / "alive"))
+    driver = connect(alive / FILE)
+    for statement in COVER * covers:
+        driver.execute(statement)
+    for rows in transactions:
+        driver.execute("BEGIN")
+        for _ in range(rows):
+            driver.execute("INSERT INTO rows (content) VALUES (randomblob(900))")
+        driver.execute("COMMIT")
+    for each in (file, log_of(file)):
+        shutil.copy(alive / each.name, each)
+    driver.close()
+    shutil.rmtree(alive)
+
+
+def frame(file: Path, number: int) -> bytes:
+    start = 32 + number * FRAME
+    return log_of(file).read_bytes()[start : start + FRAME]
+
+
+def put(file: Path, number: int, content: bytes) -> None:
+    log = bytearray(log_of(file).read_bytes())
+    log[32 + number * FRAME : 32 + (number + 1) * FRAME] = content
+    log_of(file).write_bytes(log)
+
+
+def frames(file: Path) -> int:
+    return (log_of(file).stat().st_size - 32) // FRAME
+
+
+def is_certain(file: Path) -> bool | None:
+    found = fault_of(file)
+    return None if found is None else found.certain
+
+
+def test_a_whole_log_has_no_fault(file: Path) -> None:
+    written(file, 1, 3, 5)
+    assert is_certain(file) is None
+
+
+def test_a_frame_with_two_commits_behind_it_was_whole_once(file: Path) -> None:
+    written(file, 3, 3, 3)
+    put(file, 0, bytes(FRAME))
+    assert is_certain(file) is True
+
+
+def test_what_is_in_the_last_commit_may_be_torn_in_any_order(file: Path) -> None:
+    written(file, 3, 9)
+    last = frames(file) - 5
+    put(file, last, bytes(FRAME))
+    assert is_certain(file) is False
+
+
+def test_commits_that_are_not_synced_prove_nothing(file: Path) -> None:
+    """Two processes have emptied the log: neither's cover is on disk before the next commit is."""
+    written(file, 3, covers=2)
+    put(file, 0, bytes(FRAME))
+    assert is_certain(file) is False
+
+
+def test_what_an_earlier_cut_has_left_proves_nothing(file: Path) -> None:
+    """It has the log's own salts, and a commit, and what was written over it lies behind that."""
+    written(file, 2, 4)
+    first = next(n for n in range(frames(file)) if frame(file, n)[4:8] != bytes(4)) + 1
+    torn, commit = frames(file), frame(file, frames(file) - 1)
+    put(file, first, bytes(FRAME))
+    assert is_certain(file) is False
+    written(file, 12)
+    assert frames(file) > torn, "the log goes on from its last commit that is whole"
+    assert is_certain(file) is None
+    put(file, first, bytes(FRAME))
+    put(file, torn - 1, commit)
+    assert is_certain(file) is False
+
+
+def test_frames_of_the_log_before_prove_nothing(file: Path) -> None:
+    written(file, 3, 3, 3)
+    old = log_of(file).read_bytes()
+    driver = connect(file)
+    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    driver.close()
+    written(file, 2)
+    new = log_of(file).read_bytes()
+    log_of(file).write_bytes(new + old[len(new) :])
+    assert is_certain(file) is None
+
+
+@pytest.mark.parametrize("place", [17, 26])
+def test_a_frame_that_goes_on_from_the_head_was_written_behind_a_whole_one(
+    file: Path, place: int
+) -> None:
+    written(file, 2)
+    log = bytearray(log_of(file).read_bytes())
+    log[place] ^= 1
+    log_of(file).write_bytes(log)
+    assert is_certain(file) is True

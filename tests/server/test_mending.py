@@ -1,0 +1,231 @@
+"""What a disk has damaged beyond doubt is refused, named and set aside; what is whole is kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from deniable.server.intake.recovery import open_recovered
+from deniable.server.store import FILE, SqliteStore, back_up, restore
+from deniable.server.store.sqlite import redo, sectors
+from deniable.server.store.sqlite.log import fault_of
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import CONTENT_TYPE
+from deniable.shared.errors import StoreUnusable
+from tests.command import DENIABLE, run
+from tests.eventually import PATIENCE
+from tests.server.surveys import DECEMBER, envelope, published, survey
+from tests.server.test_damage import LOG, Left, left, served, shown, turned
+from tests.server.test_doctor import change, doctor, flip, row_of
+from tests.server.test_redo import in_tables, some, write
+from tests.server.world import serving
+
+__all__ = ["left"]  # a fixture
+
+FRAME = 24 + 1_024
+MANY = 64  # bytes: more than one bit can put right
+
+
+def ruined(data: Path, file: str, place: int) -> None:
+    content = bytearray((data / file).read_bytes())
+    content[place : place + MANY] = bytes(each ^ 0xA5 for each in content[place : place + MANY])
+    (data / file).write_bytes(content)
+
+
+PLACES = {
+    "the head's salt": (LOG, 17),
+    "the head's sum": (LOG, 30),
+    "the first frame's page number": (LOG, 32 + 3),
+    "its salt": (LOG, 32 + 9),
+    "its sum": (LOG, 32 + 20),
+    "its page": (LOG, 32 + 600),
+    "a later frame": (LOG, 32 + 30 * FRAME + 300),
+    "the head of a half": (redo.FILE, redo.HALF + 2),
+    "its content": (redo.FILE, redo.HALF + 700),
+    "a sum there": (redo.FILE, redo.HALF + 510),
+    "zeros": (redo.FILE, 4_000),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_turned_bit_is_refused_and_put_right(left: Left, tmp_path: Path, place: str) -> None:
+    data = turned(left, tmp_path / "data", *PLACES[place], bit=1)
+    damaged = PLACES[place][0]
+    before = (data / damaged).read_bytes()
+    with pytest.raises(StoreUnusable, match=r"a disk has damaged .* --repair"):
+        served(data)
+    code, (found,) = doctor(data)
+    assert (code, damaged in found["says"], "--repair" in found["cure"]) == (1, True, True)
+    assert (data / damaged).read_bytes() == before
+    assert doctor(data, "--repair") == (0, [])
+    assert served(data) == left.counts
+    assert (data / f"{damaged}.damaged").read_bytes() == before
+    assert doctor(data) == (0, [])
+
+
+def test_of_a_ruined_log_the_commits_before_are_kept(left: Left, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    frames = ((data / LOG).stat().st_size - 32) // FRAME
+    ruined(data, LOG, 32 + frames // 2 * FRAME + 200)
+    code, (found, *_) = doctor(data, "--repair")
+    assert (code, "are left out" in found["says"], "is lost" in found["says"]) == (1, True, True)
+    kept = served(data)
+    assert kept.keys() == left.counts.keys()
+    reports = [sum(each[0] for each in counts.values()) for counts in (kept, left.counts)]
+    assert reports[1] // 2 < reports[0] < reports[1]
+    assert doctor(data) == (0, [])
+
+
+def test_of_ruined_reports_that_were_pending_those_before_are_kept(
+    left: Left, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    half = redo.HALF if any((data / redo.FILE).read_bytes()[redo.HALF :]) else 0
+    ruined(data, redo.FILE, half + 2 * 512)
+    code, (found, *_) = doctor(data, "--repair")
+    assert (code, "cannot be read" in found["says"]) == (1, True)
+    lost = sum(each[0] for each in left.counts.values()) - sum(
+        each[0] for each in served(data).values()
+    )
+    assert 0 < lost < 90 - 15
+    assert doctor(data) == (0, [])
+
+
+def test_the_end_of_a_write_that_was_cut_off_is_no_damage(
+    left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last commit in the log: as a power cut leaves it, or damage, which is said."""
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    size = (data / LOG).stat().st_size
+    ruined(data, LOG, size - FRAME + 100)
+    found = fault_of(data / FILE)
+    assert found is not None
+    assert not found.certain
+    assert served(data) != {}
+    assert "is not whole: so a write that was cut off leaves it" in caplog.text
+
+
+def test_a_server_refuses_to_start_in_one_sentence(left: Left, tmp_path: Path) -> None:
+    data = turned(left, tmp_path / "data", LOG, 32 + 600, bit=1)
+    command = [*DENIABLE, "serve", "--data", str(data), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"stop the server, then: deniable doctor --data {data} --repair")
+
+
+def test_a_damaged_survey_is_not_offered_and_others_are(left: Left, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    with open_recovered(data) as store:
+        one, two, three = Catalogue(store).surveys()
+    (document, identifier) = row_of(data, "SELECT document, id FROM surveys WHERE sequence = 2")
+    damaged = bytes(document).replace(b"crashed", b"brashed")
+    change(data, "UPDATE surveys SET document = ? WHERE sequence = 2", damaged)
+    with serving(data) as server:
+        with urllib.request.urlopen(f"{server.url}/v1/surveys", timeout=PATIENCE) as answer:
+            listed = [each["document"] for each in json.load(answer)["surveys"]]
+        page = f"{server.url}/v1/surveys/{identifier}"
+        sent = envelope(two, 1).pack()
+        headers = {"Content-Type": CONTENT_TYPE}
+        reports = urllib.request.Request(f"{server.url}/v1/envelopes", sent, headers)
+        for refused in (page, reports, reports):  # one of them on the quick way
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                urllib.request.urlopen(refused, timeout=PATIENCE)
+        _, said = server.stop()
+    assert listed == [one.document.decode(), three.document.decode()]
+    assert f"survey {identifier[:12]} is not what was signed" in said
+    assert "Traceback" not in said
+    listing = run("survey", "list", "--data", data)
+    assert listing.returncode == 2
+    assert "is not what was published: a disk has damaged it" in listing.stderr
+
+
+def bucket(data: Path) -> None:
+    number, rows = row_of(data, "SELECT number, rows FROM envelopes WHERE survey = 1")
+    change(data, "UPDATE envelopes SET rows = ? WHERE number = ?", flip(rows, 30), number)
+
+
+def document(data: Path) -> None:
+    (text,) = row_of(data, "SELECT document FROM surveys WHERE sequence = 1")
+    changed = bytes(text).replace(b"crashed", b"brashed")
+    change(data, "UPDATE surveys SET document = ? WHERE sequence = 1", changed)
+
+
+def tally(data: Path) -> None:
+    change(data, "UPDATE tallies SET reports = reports + 1 WHERE survey = 1")
+
+
+@pytest.mark.parametrize("damage", [bucket, document, tally])
+def test_what_is_damaged_is_neither_backed_up_nor_restored(
+    left: Left, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    with open_recovered(data):
+        pass
+    back_up(data, tmp_path / "copy")
+    damage(data)
+    with pytest.raises(StoreUnusable, match=r"was not written: keep the backups .* doctor --data"):
+        back_up(data, tmp_path / "again")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy", "data"]
+    (tmp_path / "old").mkdir()
+    shutil.move(tmp_path / "copy", tmp_path / "old" / FILE)
+    damage(tmp_path / "old")
+    with pytest.raises(StoreUnusable, match="use another backup"):
+        restore(tmp_path / "old" / FILE, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_a_tally_that_an_index_misses_is_noticed_at_the_start(left: Left, tmp_path: Path) -> None:
+    """Its round would not be there, and nothing would say so."""
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    with open_recovered(data):
+        pass
+    with closing(sqlite3.connect(data / FILE)) as connection:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name LIKE 'sqlite_autoindex_tallies%'"
+        (page,) = connection.execute(query).fetchone()
+    content = bytearray((data / FILE).read_bytes())
+    start = (page - 1) * 1_024
+    place = content.index(DECEMBER.to_bytes(2, "big"), start, start + 1_024)
+    content[place + 1] ^= 4
+    (data / FILE).write_bytes(content)
+    with pytest.raises(StoreUnusable, match=r"sqlite3: tallies: .* doctor --data"):
+        served(data)
+
+
+def test_an_older_file_of_what_is_pending_is_read_and_made_anew(tmp_path: Path) -> None:
+    """One without sums, as an earlier version has left it."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+        write(store, some(asked, 1, 30))
+        data = Path(shutil.copytree(store.data, tmp_path / "left"))
+    content = (data / redo.FILE).read_bytes()
+    halves = content[: redo.HALF], content[redo.HALF : 2 * redo.HALF]
+    plain = [sectors.out_of_sectors(half).ljust(redo.HALF, b"\0") for half in halves]
+    (data / redo.FILE).write_bytes(b"".join(plain))
+    with SqliteStore.open(data) as again:
+        assert len(again.unsettled()) == 30
+        assert write(again, some(asked, 2, 5)) == ["accepted"] * 5
+        assert in_tables(data) == 5, "at once: the file is not written to yet"
+        assert len((data / redo.FILE).read_bytes()) == redo.LENGTH
+    with open_recovered(data) as once_more:
+        assert shown(once_more, Catalogue(once_more))
+
+
+def test_what_a_cut_has_left_in_an_older_file_is_no_damage(tmp_path: Path) -> None:
+    """It is gone before the file is as long as one with sums."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked, file = published(store, survey()), store.data / redo.FILE
+        file.write_bytes(bytes(range(256)) * (redo.HALF // 128))
+    with SqliteStore.open(file.parent) as again:
+        assert write(again, some(asked, 1, 3)) == ["accepted"] * 3
+        assert file.stat().st_size == redo.LENGTH
+        assert redo.damage_of(file) == []
