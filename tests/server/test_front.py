@@ -163,7 +163,8 @@ def test_a_revoked_app_token_is_soon_worth_nothing(
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
     assert sent(server, body, more=authorization)[0] == 200
     listed = json.loads(run("token", "list", "--data", folder, "--json").stdout)["tokens"]
-    newest = max(listed, key=lambda each: each["expires"])
+    apps = [each for each in listed if each["role"] == "app"]  # the operator's may end as late
+    newest = max(apps, key=lambda each: each["expires"])
     assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")
 
