@@ -15,13 +15,17 @@ A sum has 64 bits, so that a frame of which one bit was turned can be put right.
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import numpy.typing as npt
 
@@ -57,24 +61,24 @@ def fault_of(file: Path) -> Fault | None:
 
 def mended(file: Path) -> bytes | None:
     """The log with one bit put right in the first place that is not whole, if that makes it so."""
-    log = _Log.of(file)
+    log, content = _Log.of(file), bytearray(log_of(file).read_bytes())
     if log is None or (fault := _fault(log)) is None:
         return None
     start = 0 if fault.frame < 0 else log.offset(fault.frame)
-    bit = log.bit_of_head() if fault.frame < 0 else log.bit_of(fault.frame)
+    damaged = bytes(content[log.offset(max(0, fault.frame)) :][: log.frame_bytes])
+    bit = log.bit_of_head(damaged) if fault.frame < 0 else log.bit_of(fault.frame, damaged)
     if bit is None:
         return None
-    content = bytearray(log.content)
     content[start + bit // 8] ^= 1 << bit % 8
     return bytes(content)
 
 
 def whole_part(file: Path) -> bytes:
     """The frames before the first that is not whole."""
-    log = _Log.of(file)
+    log, content = _Log.of(file), log_of(file).read_bytes()
     if log is None or (fault := _fault(log)) is None:
-        return log_of(file).read_bytes()
-    return b"" if fault.frame < 0 else log.content[: log.offset(fault.frame)]
+        return content
+    return b"" if fault.frame < 0 else content[: log.offset(fault.frame)]
 
 
 def log_of(file: Path) -> Path:
@@ -84,11 +88,11 @@ def log_of(file: Path) -> Path:
 def _found(file: Path) -> tuple[bytes, Fault] | None:
     log = _Log.of(file)
     fault = None if log is None else _fault(log)
-    return None if log is None or fault is None else (log.content[: HEAD.size], fault)
+    return None if log is None or fault is None else (log.head, fault)
 
 
 def _fault(log: _Log) -> Fault | None:
-    linked, near = log.linked(), log.near()
+    linked, near = log.linked, log.near()
     whole = linked & log.own()
     if log.head_is_whole:
         if whole.all():
@@ -106,41 +110,54 @@ def _fault(log: _Log) -> Fault | None:
 
 
 class _Log:
-    """Its content, and what its frames say."""
+    """What its frames say, read to the end without keeping their pages: where somebody reads the
+    database for long it grows large."""
 
-    def __init__(self, content: bytes, page: int) -> None:
+    def __init__(self, head: bytes, page: int, frames: IO[bytes]) -> None:
         import numpy as np
 
-        self.content, self._page = content, page
-        fields = HEAD.unpack_from(content)
-        self._order = _order(fields[0])
-        made = _sums_of(content[: SUMMED * 3], (0, 0), self._order)
-        self.head_is_whole = made == fields[6:] and fields[0] | 1 == MAGIC | 1
-        size = FRAME_HEAD + page
-        number = (len(content) - HEAD.size) // size
-        raw = np.frombuffer(content, np.uint8, number * size, HEAD.size)
-        self._frames: Bytes = raw.reshape(number, size)
-        self._fields = self._frames[:, :FRAME_HEAD].copy().view(">u4").astype(np.uint32)
-        self.pages, self.sizes = self._fields[:, 0], self._fields[:, 1]
-        salts = np.array(fields[4:6], np.uint32)
-        self._salts = salts if self.head_is_whole else self._fields[0, 2:4]
+        self.head, self.frame_bytes = head, FRAME_HEAD + page
+        stored = HEAD.unpack(head)
+        self._order = _order(stored[0])
+        made = _sums_of(head[: SUMMED * 3], (0, 0), self._order)
+        self.head_is_whole = made == stored[6:] and stored[0] | 1 == MAGIC | 1
         # What the first frame goes on from: of a head that is not whole, what its sum should be too
-        self._seeds = [fields[6:]] if self.head_is_whole else [fields[6:], made]
+        self._seeds = [stored[6:]] if self.head_is_whole else [stored[6:], made]
+        fields: list[Words] = []
+        linked: list[Flags] = []
+        before = np.array(self._seeds[:1], np.uint32)
+        for some in self._blocks(frames):
+            fields.append(some[:, :FRAME_HEAD].copy().view(">u4").astype(np.uint32))
+            sums = fields[-1][:, 4:]
+            linked.append(self._match(some, np.concatenate([before, sums[:-1]])))
+            if len(linked) == 1:
+                seeds = np.array(self._seeds, np.uint32)[:, None]
+                linked[0][0] = any(self._match(some[:1], seed)[0] for seed in seeds)
+            before = sums[-1:]
+        if not fields:
+            raise EOFError("the log has been emptied meanwhile")
+        self._fields: Words = np.concatenate(fields)
+        self.linked: Flags = np.concatenate(linked)
+        self.pages, self.sizes = self._fields[:, 0], self._fields[:, 1]
+        salts = np.array(stored[4:6], np.uint32)
+        self._salts = salts if self.head_is_whole else self._fields[0, 2:4]
 
     @classmethod
     def of(cls, file: Path) -> _Log | None:
         """None without a frame."""
         try:
             with log_of(file).open("rb") as log, file.open("rb") as database:
-                content, (page,) = log.read(), PAGE_SIZE.unpack(database.read(18)[16:])
-        except (FileNotFoundError, struct.error):
+                (page,) = PAGE_SIZE.unpack(database.read(18)[16:])
+                page = LARGEST_PAGE if page == 1 else page
+                too_short = os.fstat(log.fileno()).st_size < HEAD.size + FRAME_HEAD + page
+                if page < 512 or page % 512 or too_short:
+                    return None
+                return cls(log.read(HEAD.size), page, log)
+        except (FileNotFoundError, struct.error, EOFError):
             return None
-        page = LARGEST_PAGE if page == 1 else page
-        too_short = len(content) < HEAD.size + FRAME_HEAD + page
-        return None if page < 512 or page % 512 or too_short else cls(content, page)
 
     def offset(self, frame: int) -> int:
-        return HEAD.size + frame * (FRAME_HEAD + self._page)
+        return HEAD.size + frame * self.frame_bytes
 
     def own(self) -> Flags:
         """Whose salts are the log's."""
@@ -152,43 +169,38 @@ class _Log:
         found: Flags = (self._fields[:, 2:4] == self._salts).any(axis=1)
         return found
 
-    def linked(self) -> Flags:
-        """Whose sums go on from the frame before."""
-        import numpy as np
-
-        found = np.empty(len(self._frames), np.bool_)
-        for start in range(0, len(found), AT_ONCE):
-            part = self._frames[start : start + AT_ONCE]
-            places = np.arange(start, start + len(part)) - 1  # the first: -1, and looked at below
-            found[start : start + AT_ONCE] = self._match(part, self._fields[places, 4:])
-        first = self._frames[:1]
-        found[0] = any(self._match(first, np.array([seed], np.uint32))[0] for seed in self._seeds)
-        return found
-
-    def bit_of_head(self) -> int | None:
+    def bit_of_head(self, first: bytes) -> int | None:
         """Which one bit of the head to turn, so that it is whole and the first frame goes on."""
         for bit in range(HEAD.size * 8):
-            turned = bytearray(self.content)
-            turned[bit // 8] ^= 1 << bit % 8
-            log = _Log(bytes(turned[: self.offset(1)]), self._page)
-            if log.head_is_whole and bool((log.linked() & log.own())[0]):
+            head = bytearray(self.head)
+            head[bit // 8] ^= 1 << bit % 8
+            log = _Log(bytes(head), self.frame_bytes - FRAME_HEAD, BytesIO(first))
+            if log.head_is_whole and bool((log.linked & log.own())[0]):
                 return bit
         return None
 
-    def bit_of(self, frame: int) -> int | None:
+    def bit_of(self, frame: int, damaged: bytes) -> int | None:
         """Which one bit of a frame to turn, so that it is whole."""
         import numpy as np
 
         before = self._fields[frame - 1, 4:] if frame else np.array(self._seeds[0], np.uint32)
-        for start in range(0, self._frames.shape[1] * 8, AT_ONCE):
-            bits = np.arange(start, min(start + AT_ONCE, self._frames.shape[1] * 8))
-            turned = np.repeat(self._frames[frame : frame + 1], len(bits), axis=0)
+        for start in range(0, len(damaged) * 8, AT_ONCE):
+            bits = np.arange(start, min(start + AT_ONCE, len(damaged) * 8))
+            turned = np.tile(np.frombuffer(damaged, np.uint8), (len(bits), 1))
             turned[np.arange(len(bits)), bits // 8] ^= (1 << bits % 8).astype(np.uint8)
             salts = turned[:, 8:16].copy().view(">u4") == self._salts
             whole = self._match(turned, np.tile(before, (len(bits), 1))) & salts.all(axis=1)
             if whole.any():
                 return int(bits[whole.argmax()])
         return None
+
+    def _blocks(self, frames: IO[bytes]) -> Iterator[Bytes]:
+        """Whole frames, some at once, each in a row."""
+        import numpy as np
+
+        while number := len(read := frames.read(AT_ONCE * self.frame_bytes)) // self.frame_bytes:
+            raw = np.frombuffer(read, np.uint8, number * self.frame_bytes)
+            yield raw.reshape(number, self.frame_bytes)
 
     def _match(self, frames: Bytes, seeds: Words) -> Flags:
         """Whose sums are what goes on from these."""
