@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from deniable.server.store import PublishedSurvey, create_store
+from deniable.server.store import FILE, PublishedSurvey, create_store
 from deniable.shared.survey.sealing_key import mark_of
 from tests.server.surveys import EACH_KIND, envelope, published, survey, until_spring
 from tests.server.test_dashboard import check_page
@@ -111,6 +111,18 @@ def test_what_turns_a_page_is_for_those_who_may_see_it(here: World, asked: Publi
     assert here.client.get(address).status_code == 401
     assert here.client.get(address, headers=here.bearer("app")).status_code == 403
     assert here.client.get(address, headers=here.bearer("analyst")).status_code == 200
+
+
+def test_what_turns_a_page_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
+    """Pages ask for it again and again; here, what others have counted is damaged."""
+    other = here.publish(survey(name="other"))
+    assert here.send(envelope(other, 1)).json["accepted"] == 1
+    assert here.tallies(other)
+    with closing(sqlite3.connect(here.store.data / FILE)) as driver, driver:
+        driver.execute("UPDATE tallies SET reports = 7")
+    turned = here.client.get(f"/surveys/{asked.id}/waiting.json", headers=here.bearer("analyst"))
+    assert turned.json["reports"] == 0
+    assert signed_in(here, "analyst").get("/").status_code == 503
 
 
 def test_a_closed_survey_waits_for_nothing(

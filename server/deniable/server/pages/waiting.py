@@ -34,7 +34,7 @@ def for_surveys() -> dict[str, Any]:  # Any: what templates read
 
 def reports_so_far(published: PublishedSurvey) -> int:
     """Of all rounds."""
-    return parts().store.report_totals().get(published.sequence, 0)
+    return sum(tally.reports for tally in parts().store.tallies(published.sequence))
 
 
 @blueprint.get("/surveys/<identifier>/waiting.json")
