@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deniable.server.store import Place, Store
     from deniable.shared.survey.document import Survey
 
-FILE, SCHEMA = "deniable.sqlite3", "5"  # of which the columns below are
+FILE, SCHEMA = "deniable.sqlite3", "6"  # of which the columns below are
 ID_DIGITS = 12  # of a token's hash
 
 _TOKENS = "SELECT hash, role, created, expires FROM tokens ORDER BY created, hash"

@@ -35,7 +35,7 @@ CUT_OFF = (
     "last may be lost"
 )
 UPGRADE = "DEPLOYING.md says how to upgrade"
-OLDER = frozenset({"1", "2", "3", "4"})  # the versions that are migrated
+OLDER = frozenset({"1", "2", "3", "4", "5"})  # the versions that are migrated
 _VERSION = "SELECT value FROM about WHERE key = 'schema'"
 log = logging.getLogger("deniable.server")
 LOST = (  # not a full disk: that only wants room

@@ -3,7 +3,8 @@
 Version 1 gave each envelope a number as it came. The pages that held them are overwritten with
 zeros when their table is dropped, so that nothing of that order is left in the folder.
 Version 2 had no register of surveys, and no keys that are retired; version 3 no annotations.
-Until version 4 an envelope that is larger than a bucket lay among those.
+Until version 4 an envelope that is larger than a bucket lay among those. Version 5 wrote what is
+pending without sums: it must not write the file that has some (redo.py).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from deniable.shared.errors import StoreUnusable
 
 AT_ONCE = 16_384
 BEFORE_REGISTER = frozenset({"1", "2"})
+BEFORE_PARTS = frozenset({"2", "3", "4"})
 LARGER = """
 SELECT * FROM envelopes WHERE number > ? AND kind = 0 AND length(rows) > ?
 ORDER BY number LIMIT 1
@@ -56,7 +58,7 @@ def migrate_file(file: Path) -> bool:
         with transaction(engine, "migrate its tables") as connection:
             if version == "1":
                 _put_in_buckets(connection)
-            else:
+            if version in BEFORE_PARTS:
                 _part_from_buckets(connection)
             if version in BEFORE_REGISTER:
                 begin_register_in(connection)

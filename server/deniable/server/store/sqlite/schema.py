@@ -5,7 +5,7 @@ from sqlalchemy import BigInteger, Computed, ForeignKey, Index, Integer, LargeBi
 from deniable.server.store.sql.tables import SHARED, column, metadata
 from deniable.server.store.sqlite.bucket import PLACE_BYTES
 
-VERSION = 5
+VERSION = 6
 KIND = f"max(length(place), {PLACE_BYTES - 1}) - {PLACE_BYTES - 1}"
 
 # A bucket fills a fixed place, so that it is overwritten there: that wants an integer key, since
