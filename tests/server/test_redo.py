@@ -17,7 +17,15 @@ from deniable.server.intake.commit import commit, recover
 from deniable.server.intake.recovery import open_recovered
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.intake.writer import Writer, _Request
-from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload, back_up
+from deniable.server.store import (
+    Damaged,
+    PublishedSurvey,
+    SqliteStore,
+    Store,
+    StoreLost,
+    Upload,
+    back_up,
+)
 from deniable.server.store.sqlite import redo, sectors
 from deniable.server.store.sqlite.redo import HALF, Redo
 from deniable.server.surveys.catalogue import Catalogue
@@ -54,6 +62,22 @@ def in_tables(data: Path) -> int:
 def copied(store: SqliteStore, name: str) -> Path:
     """As a process that is killed leaves it."""
     return Path(shutil.copytree(store.data, store.data.with_name(name)))
+
+
+def test_what_is_left_of_a_damaged_survey_stops_no_other(store: SqliteStore) -> None:
+    """It goes with its survey, which a backup alone brings back."""
+    damaged, other = published(store, survey(name="first")), published(store, survey(name="other"))
+    assert write(store, some(damaged, 1, 3) + some(other, 2, 4)) == ["accepted"] * 7
+    data = copied(store, "left")
+    with closing(sqlite3.connect(data / "deniable.sqlite3")) as driver, driver:
+        driver.execute("UPDATE surveys SET document = document || ' ' WHERE sequence = 1")
+    with SqliteStore.open(data) as again:
+        catalogue = Catalogue(again)
+        recover(again, catalogue, serves=True)
+        assert again.report_totals() == {other.sequence: 4}
+        assert write(again, some(other, 3, 2)) == ["accepted"] * 2
+        with pytest.raises(Damaged, match="is not what was signed"):
+            catalogue.publish(damaged.document, damaged.signature, damaged.key)
 
 
 def test_what_a_killed_server_has_left_is_counted_once(store: SqliteStore) -> None:

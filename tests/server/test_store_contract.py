@@ -20,6 +20,7 @@ from deniable.server.store import (
     Annotation,
     Place,
     PublishedSurvey,
+    Purged,
     SqliteStore,
     Store,
     Upload,
@@ -202,8 +203,8 @@ def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store
     eventually(store.forget_order, "settled")
     take(store, asked, *range(3_000, 3_100))
     store.seal(asked.sequence, [DECEMBER])
-    slices = list(iter(partial(store.purge, 32), 0))
-    assert sum(slices) == 3_100
+    slices = list(iter(partial(store.purge, 32), Purged(0, 0)))
+    assert sum(each.envelopes for each in slices) == 3_100
     assert len(slices) > 1
     assert take(store, asked, 1, 5_000) == ["late", "late"]
     assert counted(store, asked) == [3_100, *expected_cells(asked.survey, range(3_100))]
@@ -228,7 +229,7 @@ def test_a_purge_reads_only_rounds_that_still_have_envelopes(
 
     monkeypatch.setattr(reports, "_is_whole", is_whole)
     with listening(store, statements):
-        assert [store.purge(32) for _ in range(2)] == [1, 0]
+        assert [store.purge(32).envelopes for _ in range(2)] == [1, 0]
     assert read == [DECEMBER]
     assert len(statements) < 20
 

@@ -16,7 +16,7 @@ from deniable.server.intake import upkeep
 from deniable.server.intake import writer as writing
 from deniable.server.intake.commit import Outcome, commit
 from deniable.server.intake.writer import Unavailable, Writer
-from deniable.server.store import PublishedSurvey, SqliteStore, Store, StoreLost, Upload
+from deniable.server.store import PublishedSurvey, Purged, SqliteStore, Store, StoreLost, Upload
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.reports import SqliteTransaction
 from deniable.server.surveys.catalogue import Catalogue
@@ -294,12 +294,23 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
     with writer_of(store) as writer:
         writer.write([upload(asked, 1), upload(asked, 2)])
     upkeep.seal_ended(store, Catalogue(store), end)
-    assert store.purge(upkeep.SLICE) == 0
+    assert store.purge(upkeep.SLICE).envelopes == 0
     assert rows(store.data) == 2
     store.keep_day(end.date())
     with writer_of(store, Hands(end + timedelta(hours=2))):
         eventually(lambda: rows(store.data) == 0, "a start deletes them")
     assert counted(store, asked) == [2, *expected_cells(asked.survey, [1, 2])]
+
+
+def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty) -> None:
+    """Each of these fills some seventy rows, of which the first says that there is one."""
+    asked, large = published(store, survey()), bytes(60_000)
+    envelopes = [Upload(asked, DECEMBER, bytes([n]) * 16, len(large), large) for n in range(8)]
+    with store.transaction() as transaction:
+        commit(transaction, envelopes)
+    store.seal(asked.sequence, [DECEMBER])
+    assert upkeep.purge_sealed(store)
+    assert rows_of_envelopes(store.data) == 0
 
 
 def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: Faulty) -> None:
@@ -308,7 +319,7 @@ def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: F
     with writer_of(store) as writer:
         assert writer.write([upload(asked, 1)]) == ["accepted"]
         store.seal(asked.sequence, [DECEMBER])
-        assert store.purge(upkeep.SLICE) == 1
+        assert store.purge(upkeep.SLICE).envelopes == 1
         assert writer.write([upload(asked, 1), upload(asked, 2)]) == ["late", "late"]
     assert counted(store, asked)[0] == 1
 
@@ -323,7 +334,7 @@ def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> N
         with store.transaction() as transaction:
             transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
         store.seal(asked.sequence, [DECEMBER])
-        assert store.purge(upkeep.SLICE) == 1
+        assert store.purge(upkeep.SLICE).envelopes == 1
         assert store.forget_order()
         left = b"".join(file.read_bytes() for file in store.data.iterdir())
     assert mark not in left
@@ -336,7 +347,7 @@ def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> 
     class Purging(SqliteStore):
         """Each slice of a purge finds one more upload waiting when it is done."""
 
-        def purge(self, most: int) -> int:
+        def purge(self, most: int) -> Purged:
             answers.append(pool.submit(writer.write, [upload(now, len(answers))]))
             eventually(lambda: writer.waiting == 1, "it waits")
             before = rows_of_envelopes(self.data)

@@ -30,12 +30,13 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
     """Count what was acknowledged and has not come into the tables, if there is any; what is there
-    after all is a duplicate. Where it was kept it stays, but for a server's: that overwrites it."""
+    after all is a duplicate. Where it was kept it stays, but for a server's: that overwrites it.
+    What is of a survey that was deleted, or of one that is damaged, goes with it."""
     left = store.unsettled()
     uploads = [
         Upload(published, each.round, each.kept.id, each.kept.reports, each.kept.payload)
         for each in left
-        if (published := catalogue.get(each.survey))  # else it was deleted, with all its reports
+        if (published := catalogue.known(each.survey))
     ]
     if left:
         with store.transaction(later=serves) as transaction:

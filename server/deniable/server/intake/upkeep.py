@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 
 from deniable.server.intake.calendar import Calendar
 from deniable.server.intake.commit import recover
@@ -29,7 +28,7 @@ FORGET_SECONDS = 10.0
 SETTLE_SECONDS = 0.1  # under load, until groups come into the tables and their order is forgotten
 PAUSE_SECONDS = 0.02  # the same, if nothing comes meanwhile
 IDLE_SECONDS = 1.0  # until it is looked what else is due
-SLICE = 32  # buckets that are deleted between two groups: about a thousand envelopes
+SLICE = 32  # rows that are deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
 log = logging.getLogger("deniable.server")
@@ -111,8 +110,8 @@ class Upkeep:
 
     def _purge(self) -> None:
         gone = self._store.purge(SLICE)
-        self._purging = gone > 0
-        self._gone += gone
+        self._purging = gone.rows > 0
+        self._gone += gone.envelopes
         if self._gone and not self._purging:
             log.info("retention: %d envelopes deleted", self._gone)
             self._gone = 0
@@ -139,7 +138,7 @@ def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
 def purge_sealed(store: Store) -> bool:
     """Delete all that is sealed, in slices, beside a server that goes on. Whether nothing of it is
     left in a log, either: whoever reads for long may delay that."""
-    for _ in iter(partial(store.purge, SLICE), 0):
+    while store.purge(SLICE).rows:
         pass
     end = time.monotonic() + FORGET_SECONDS
     while not (forgotten := store.forget_order()) and time.monotonic() < end:

@@ -17,6 +17,7 @@ from deniable.server.store.records import (
     Annotation,
     Cells,
     Kept,
+    Purged,
     RoundTally,
     SurveyRow,
     Token,
@@ -149,9 +150,8 @@ class Store(Protocol):
         """Count nothing more in these rounds: their envelopes may be deleted; tallies stay."""
         ...
 
-    def purge(self, most: int) -> int:
-        """Delete a few envelopes of sealed rounds for good, by `most` buckets in which they are
-        kept. How many went; 0: none are left."""
+    def purge(self, most: int) -> Purged:
+        """Delete envelopes of sealed rounds for good, as many as so many buckets hold."""
         ...
 
     def forget_order(self) -> bool:

@@ -110,6 +110,13 @@ class Kept(NamedTuple):
     payload: bytes
 
 
+class Purged(NamedTuple):
+    """What a slice of a purge has deleted; where there was no row, none is left."""
+
+    envelopes: int
+    rows: int  # in which they were: several in one, or one in several
+
+
 class Unsettled(NamedTuple):
     """An envelope that was acknowledged and may not be in the tables."""
 

@@ -104,8 +104,12 @@ class Catalogue:
             raise UnknownSurvey(f"{text} names {len(named)} surveys; say which by its id: {which}")
         return self.find(text)
 
+    def known(self, identifier: str) -> PublishedSurvey | None:
+        """The survey with exactly this id, if it is what was published."""
+        return self._fresh().by_id.get(identifier)
+
     def get(self, identifier: str) -> PublishedSurvey | None:
-        """The survey with exactly this id; Damaged, where it is not what was published."""
+        """The same; Damaged, where it is not what was published."""
         contents = self._fresh()
         found = contents.by_id.get(identifier)
         if found is None and contents.damaged:
@@ -133,7 +137,7 @@ class Catalogue:
                 "deniable keys enrol KEY --data DIR"
             )
         verify(document, signature, key, enrolled)
-        if survey_id(document) not in self._fresh().by_id:
+        if self.get(survey_id(document)) is None:
             check_size(document)
             row = SurveyRow(0, survey_id(document), document, signature, key, closed=False)
             check_room(entry_text(row), self._listed())

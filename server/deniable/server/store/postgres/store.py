@@ -24,7 +24,7 @@ from deniable.server.store.postgres.reports import (
 from deniable.server.store.postgres.saying import say
 from deniable.server.store.postgres.schema import DELETED, ENVELOPES, PURGED
 from deniable.server.store.postgres.settling import Settler, last_deleted, rewrite_surveys
-from deniable.server.store.records import Kept
+from deniable.server.store.records import Kept, Purged
 from deniable.server.store.sql.reports import rounds_to_purge, seal_rounds
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import add_survey, delete_survey
@@ -104,13 +104,13 @@ class PostgresStore(SqlStore):
             lock(connection, GROUPS)
             seal_rounds(connection, sequence, rounds)
 
-    def purge(self, most: int) -> int:
+    def purge(self, most: int) -> Purged:
         with self._writing("purge envelopes") as connection:
             rounds = rounds_to_purge(connection, ENVELOPES)
             gone = delete_envelopes(connection, rounds, most * PER_BUCKET)
             left = gone or last_deleted(connection)  # by whatever process
         self._settler.done = self._settler.done and not left
-        return gone
+        return Purged(gone, gone)
 
     def forget_order(self) -> bool:
         return self._settler.turn()

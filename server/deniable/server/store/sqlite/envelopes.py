@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from deniable.server.store.protocol import Damaged, StoreLost
-from deniable.server.store.records import Kept, Upload, UploadKey
+from deniable.server.store.records import Kept, Purged, Upload, UploadKey
 from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sql.reports import Round
 from deniable.server.store.sqlite import bucket
@@ -87,8 +87,8 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kep
     return new
 
 
-def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> int:
-    """Those of these rounds, at most so many rows. How many envelopes went."""
+def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> Purged:
+    """Those of these rounds, at most so many rows."""
     rows: list[tuple[int, bytes, int]] = []
     for of in rounds:
         if len(rows) == most:
@@ -96,7 +96,7 @@ def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: 
         rows += driver.execute(SOME, (*of, most - len(rows)))
     if rows:
         driver.executemany(DROP, [(number,) for number, _, _ in rows])
-    return sum(bucket.rows(packed) for _, packed, kind in rows if kind <= 1)
+    return Purged(sum(bucket.rows(packed) for _, packed, kind in rows if kind <= 1), len(rows))
 
 
 def next_buckets(

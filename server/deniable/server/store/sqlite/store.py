@@ -10,7 +10,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, delete
 
-from deniable.server.store.records import Kept, Unsettled
+from deniable.server.store.records import Kept, Purged, Unsettled
 from deniable.server.store.sql.reports import rounds_to_purge
 from deniable.server.store.sql.store import SqlStore
 from deniable.server.store.sql.surveys import delete_survey
@@ -80,7 +80,7 @@ class SqliteStore(SqlStore):
                 return
             yield from kept
 
-    def purge(self, most: int) -> int:
+    def purge(self, most: int) -> Purged:
         with self._writing("purge envelopes") as connection:
             rounds = rounds_to_purge(connection, (envelopes,))
             return delete_envelopes(driver_of(connection), rounds, most)
