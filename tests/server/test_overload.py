@@ -211,6 +211,19 @@ def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -
         assert answered <= 20 + 20 * (time.monotonic() - begun) + 1
 
 
+def test_who_asks_for_health_too_often_keeps_nobody_from_asking_whether_it_is_ready(
+    tmp_path: Path,
+) -> None:
+    limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
+    with (
+        serving(tmp_path / "data", command=altered(limits)) as server,
+        connections(server, 100, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"),
+    ):
+        begun = time.monotonic()
+        assert get(server, "/readyz")[0] == 200
+        assert time.monotonic() - begun < 0.9, "it waited for a turn of the others'"
+
+
 def test_who_asks_whether_it_is_ready_leaves_the_intake_its_speed(tmp_path: Path) -> None:
     """A look at the store takes the writer's lock: if each of them had one, ten times as long."""
     with create_store(tmp_path) as store:

@@ -79,7 +79,7 @@ class Front:
         self._in_threads = self._waiting = 0
         self._looking = self._waking = False
         self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
-        self._pace = Pace()
+        self._paces = {path: Pace() for path in PACED}
         self._alive = self._finished(answer(Status(status="alive")), create_environ("/healthz"))
         self._ready = self._finished(answer(Status(status="ready")), create_environ("/readyz"))
         self._headers = self._headers_of(answer(Receipt(accepted=0, duplicates=0, refused=())))
@@ -104,7 +104,8 @@ class Front:
         protocol.response_bytes(status, headers, body)
 
     async def _reply(self, scope: Scope, protocol: Exchange) -> Reply:
-        if scope.path in PACED and not await self._pace.turn():
+        pace = self._paces.get(scope.path)
+        if pace is not None and not await pace.turn():
             raise HttpError(503, BUSY)
         if scope.method in ("GET", "HEAD"):
             if scope.path == "/healthz":
