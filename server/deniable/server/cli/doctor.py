@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,13 @@ RESTORE = (
     "restore the newest backup from before: deniable restore FILE --data NEW; "
     "what was accepted since is lost"
 )
+IF_NOT_WHOLE = f"if the next lines find the database or a round damaged, {RESTORE}"
+ROOM = "make room on that disk, then once more: a full one damages nothing"
+ASIDE = (
+    "{name} was set aside: it holds reports, a log also the order in which they came, and neither "
+    "retention nor `survey delete` reaches it"
+)
+DONE = "when you are done with it, delete it: rm {file}"
 NO_FOLDER = (
     "only a data folder is checked here: of a database, PostgreSQL's own tools say whether it is "
     "whole, such as pg_amcheck"
@@ -52,7 +60,8 @@ def run(chosen: Namespace) -> int:
         raise WrongUse("--data is a server's folder: look at --server and --state by themselves")
     data = folder(chosen.data, NO_FOLDER)
     with _alone(data, chosen.repair):
-        return tell(_findings(data, chosen.repair), as_json=chosen.json)
+        found = chain(_findings(data, chosen.repair), _asides(data))
+        return tell(found, as_json=chosen.json)
 
 
 @contextmanager
@@ -77,12 +86,12 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
     from deniable.server.intake.recovery import open_recovered
-    from deniable.server.store import Inspection, damaged_files, set_aside
+    from deniable.server.store import Inspection, damaged_files, set_aside, wants_room
 
     try:
         if repair:
             for name, says, well in set_aside(data):
-                yield Finding("file", well, f"{name}: {says}", "" if well else RESTORE)
+                yield Finding("file", well, f"{name}: {says}", "" if well else IF_NOT_WHOLE)
         elif damaged := list(damaged_files(data)):
             for name, says in damaged:
                 yield Finding("file", False, f"{name}: {says}", f"{REPAIR}; or {RESTORE}")
@@ -100,7 +109,14 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
         yield _register(data, surveys)
         yield from _rounds(data, surveys, repair)
     except StoreUnusable as error:
-        yield Finding("file", False, str(error), RESTORE)
+        yield Finding("file", False, str(error), ROOM if wants_room(error) else RESTORE)
+
+
+def _asides(data: Path) -> Iterator[Finding]:
+    from deniable.server.store import asides
+
+    for name in asides(data):
+        yield Finding("aside", True, ASIDE.format(name=name), DONE.format(file=data / name))
 
 
 def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:

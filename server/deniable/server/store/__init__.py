@@ -26,7 +26,12 @@ from deniable.server.store.signed import check_signed
 from deniable.server.store.sqlite.backup import back_up, restore
 from deniable.server.store.sqlite.database import FILE, create_folder
 from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
-from deniable.server.store.sqlite.mending import damaged_files, set_aside
+from deniable.server.store.sqlite.mending import (
+    asides,
+    damaged_files,
+    set_aside,
+    wants_room,
+)
 from deniable.server.store.sqlite.migration import migrate
 from deniable.server.store.sqlite.store import SqliteStore
 
@@ -55,6 +60,7 @@ __all__ = [
     "Unsettled",
     "Upload",
     "UploadKey",
+    "asides",
     "back_up",
     "check_signed",
     "check_tables",
@@ -67,4 +73,5 @@ __all__ = [
     "open_store",
     "restore",
     "set_aside",
+    "wants_room",
 ]

@@ -211,34 +211,54 @@ def damage_of(file: Path) -> list[int]:
     return [place for place in places if place in stay]
 
 
-def mended(file: Path) -> tuple[bytes, int]:
+def mended(file: Path) -> tuple[bytes, int, int]:
     """The whole file with damaged sectors put right, or with zeros from the first that cannot be to
-    the end of its half; and how many bytes of content those may have held."""
-    content, lost = bytearray(_content(file)), 0
-    while places := _damaged(bytes(content)):
-        place = places[0]
-        right = sectors.mended(_sector(content, place))
-        content[place : place + sectors.SIZE] = right or bytes(sectors.SIZE)
-        if right is None and place < 2 * HALF:
-            lost += _shortened(content, place // HALF * HALF, place)
-    return bytes(content), lost
+    the end of its half; how many were put right, and how many bytes of content may be lost."""
+    content, right = bytearray(_content(file)), 0
+    cuts: dict[int, int] = {}  # of each half, and of what is behind both
+    for place in _damaged(bytes(content)):
+        if place // HALF not in cuts:
+            sector = sectors.mended(_sector(content, place))
+            if sector is None:
+                cuts[place // HALF] = place
+            else:
+                content[place : place + sectors.SIZE] = sector
+                right += 1
+    content[2 * HALF :] = bytes(sectors.SIZE)
+    kept = [_whole_content(bytes(content[start : start + HALF])) for start in (HALF, 0)]
+    lost = sum(_shortened(content, place, kept[half]) for half, place in cuts.items() if half < 2)
+    return bytes(content), right, lost
 
 
-def _shortened(content: bytearray, half: int, place: int) -> int:
-    """Keep what lies in this half before a place; how many bytes lay behind it."""
-    plain = sectors.out_of_sectors(bytes(content[half:place]))
-    length = _HEAD.unpack_from(plain)[0] if plain else MOST_BYTES
-    kept = _packed_again(plain[_HEAD.size : _HEAD.size + length])
-    written = sectors.in_sectors(_HEAD.pack(len(kept), _digest(kept)) + kept) if kept else b""
-    content[half : half + HALF] = written.ljust(HALF, b"\0")
-    return int(length) - len(kept)
+def _shortened(content: bytearray, place: int, other: bytes) -> int:
+    """Keep what lies in a half before a place; how many bytes may have been lost behind it.
+
+    Where the other half is whole, nothing of this one is kept: a power cut leaves sectors of two
+    writes in the one that is being written, and all but the last group is in the other.
+    """
+    start = place // HALF * HALF
+    before = bytes(content[start:place])
+    length = _HEAD.unpack_from(before)[0] if before else MOST_BYTES
+    kept = b"" if other else _packed_again(before, length)
+    head = _HEAD.pack(len(kept), _digest(kept))
+    written = sectors.in_sectors(head + kept) if kept else b""
+    content[start : start + HALF] = written.ljust(HALF, b"\0")
+    return max(0, int(length) - len(other or kept))
 
 
-def _packed_again(cut: bytes) -> bytes:
-    """The envelopes that are whole in content that ends too early."""
+def _whole_content(half: bytes) -> bytes:
+    plain = sectors.out_of_sectors(half)
+    length, digest = _HEAD.unpack_from(plain)
+    part = plain[_HEAD.size : _HEAD.size + length]
+    return part if _digest(part) == digest else b""
+
+
+def _packed_again(stored: bytes, length: int) -> bytes:
+    """The envelopes that are whole in the first sectors of a half."""
+    plain = sectors.out_of_sectors(sectors.written(stored))
     pending: dict[Round, list[bytes]] = {}
     with suppress(struct.error):
-        for survey, number, kept in _unpacked(cut):
+        for survey, number, kept in _unpacked(plain[_HEAD.size : _HEAD.size + length]):
             whole = _ENVELOPE.pack(kept.id, kept.reports - 1, len(kept.payload)) + kept.payload
             pending.setdefault((survey, number), []).append(whole)
     return _packed(pending)

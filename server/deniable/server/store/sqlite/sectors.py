@@ -27,6 +27,14 @@ def out_of_sectors(stored: bytes) -> bytes:
     return b"".join(stored[start : start + ROOM] for start in range(0, len(stored), SIZE))
 
 
+def written(stored: bytes) -> bytes:
+    """Up to the first sector of zeros, which a write that was cut off has not reached."""
+    for start in range(0, len(stored), SIZE):
+        if not any(stored[start : start + SIZE]):
+            return stored[:start]
+    return stored
+
+
 def damaged(stored: bytes) -> Iterator[int]:
     """The places of the sectors that nobody has written so."""
     if stored == bytes(len(stored)):

@@ -1,0 +1,258 @@
+"""`doctor --repair` sets aside what it changes, makes up nothing, and needs room for it."""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.server.intake.recovery import open_recovered
+from deniable.server.store import FILE, SqliteStore
+from deniable.server.store.sqlite import database, redo, sectors
+from deniable.server.store.sqlite.redo import HALF, LENGTH, Redo
+from tests.server.surveys import published, survey
+from tests.server.test_damage import LOG, Left, left, served
+from tests.server.test_doctor import doctor, run
+from tests.server.test_mending import FRAME, MANY, ruined
+from tests.server.test_redo import some, write
+
+__all__ = ["left"]  # a fixture
+
+
+def half_of(data: Path) -> int:
+    return 0 if any((data / redo.FILE).read_bytes()[:HALF]) else HALF
+
+
+def emptied(data: Path, sector: int) -> None:
+    """As a cut leaves a sector that it has not reached."""
+    content = bytearray((data / redo.FILE).read_bytes())
+    place = half_of(data) + sector * sectors.SIZE
+    content[place : place + sectors.SIZE] = bytes(sectors.SIZE)
+    (data / redo.FILE).write_bytes(content)
+
+
+@pytest.mark.parametrize("ruin", [5, 12])
+def test_nothing_is_made_of_what_a_cut_left_before_a_ruined_sector(
+    tmp_path: Path, ruin: int
+) -> None:
+    """Zeros read as an envelope would have no payload for its one report."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+        uploads = some(asked, 1, 600)
+        write(store, uploads)
+        data = Path(shutil.copytree(store.data, tmp_path / "left"))
+    half = half_of(data)
+    emptied(data, 4)
+    ruined(data, redo.FILE, half + ruin * sectors.SIZE)
+    code, (found, *_) = doctor(data, "--repair")
+    assert (code, "cannot be read" in found["says"]) == (1, True)
+    assert doctor(data) == (0, [])
+    with open_recovered(data) as again:
+        (reports,) = again.report_totals().values()
+        assert 60 < reports < 4 * sectors.ROOM // 23
+        assert write(again, uploads).count("duplicates") == reports
+
+
+def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path) -> None:
+    """A cut leaves sectors of an older write between those of the last, each with its sum."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+    uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo.FILE
+    kept, halves = Redo(file), list[bytes]()
+    for group in (uploads[:200], uploads[200:400], uploads[400:]):
+        assert kept.keep(group)
+        content = file.read_bytes()
+        halves.append(content[: 2 * HALF].strip(b"\0").ljust(HALF, b"\0"))
+    kept.close()
+    older, whole, last = halves
+    for _ in range(20):
+        mixed = bytearray(last)
+        for place in range(0, len(older.rstrip(b"\0")) // sectors.SIZE * sectors.SIZE, 512):
+            if chance.random() < 0.5:
+                mixed[place : place + sectors.SIZE] = older[place : place + sectors.SIZE]
+        mixed[8 * 512 : 8 * 512 + MANY] = b"\xa5" * MANY
+        sides = [bytes(mixed), whole]
+        chance.shuffle(sides)
+        file.write_bytes(b"".join(sides).ljust(LENGTH, b"\0"))
+        content, _, lost = redo.mended(file)
+        file.write_bytes(content)
+        assert lost == (0 if mixed[:4] == older[:4] else 200 * 23), "the last group"
+        assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads[:400]}
+
+
+def test_of_two_ruined_halves_both_beginnings_are_kept(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+    file, halves = tmp_path / redo.FILE, list[bytes]()
+    for seed in (1, 2):
+        kept = Redo(file)
+        assert kept.keep(some(asked, seed, 200))
+        kept.close()
+        halves.append(file.read_bytes()[: 2 * HALF].strip(b"\0").ljust(HALF, b"\0"))
+        file.unlink()
+    file.write_bytes(b"".join(halves).ljust(LENGTH, b"\0"))
+    assert len(Redo(file).lost) == 400
+    ruins = bytearray(file.read_bytes())
+    for half, sector in product((0, HALF), (5, 7)):
+        identifier = half + sector * sectors.SIZE + 6
+        ruins[identifier : identifier + 8] = b"\xa5" * 8
+    file.write_bytes(bytes(ruins))
+    content, right, lost = redo.mended(file)
+    file.write_bytes(content)
+    assert right == 0
+    assert len(Redo(file).lost) == 400 - lost // 23 == 2 * ((5 * sectors.ROOM - 60) // 23)
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
+    left: Left, tmp_path: Path, checkpointed: bool
+) -> None:
+    """Its beginning alone may be of a database that no longer is there."""
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    if checkpointed:
+        bring_into_the_database(data, pages=20)
+    ruined(data, LOG, 32 + 2 * FRAME + 200)
+    before = {name: (data / name).read_bytes() for name in (FILE, LOG)}
+    code, found = doctor(data, "--repair")
+    assert code == 1
+    assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
+    assert "the next lines say whether what is left of it is whole" in found[0]["says"]
+    assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
+    faults = [each for each in found if not each["well"]]
+    assert (len(faults) > 1) == checkpointed
+    assert all("restore the newest backup" in each["cure"] for each in faults)
+    for name, content in before.items():
+        assert (data / f"{name}.damaged").read_bytes() == content
+        assert (data / f"{name}.damaged").stat().st_mode & 0o777 == 0o600
+
+
+def bring_into_the_database(data: Path, pages: int) -> None:
+    """As a checkpoint does that is killed: the first pages, as the log has them last."""
+    log, content = (data / LOG).read_bytes(), bytearray((data / FILE).read_bytes())
+    for start in range(32, len(log), FRAME):
+        page = int.from_bytes(log[start : start + 4], "big")
+        if page <= pages:
+            content[(page - 1) * 1_024 : page * 1_024] = log[start + 24 : start + FRAME]
+    (data / FILE).write_bytes(bytes(content))
+
+
+def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
+    """A repair in which no file may grow beyond a size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        return doctor(data, "--repair")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("damaged", [LOG, redo.FILE])
+@pytest.mark.parametrize("limit", [0, 20_000])
+def test_a_repair_without_room_changes_nothing_and_says_so(
+    left: Left, tmp_path: Path, damaged: str, limit: int
+) -> None:
+    """No file may grow beyond a size: the copy fails, or what is to take its place."""
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    ruined(data, damaged, redo.HALF if damaged == redo.FILE else 32 + 9 * FRAME + 200)
+    before = {each.name: each.read_bytes() for each in data.iterdir()}
+    for _ in range(2):
+        code, (found,) = limited(data, limit)
+        assert (code, f"{damaged} is as it was" in found["says"]) == (1, True)
+        assert "make room" in found["cure"]
+        after = {each.name: each.read_bytes() for each in data.iterdir()}
+        assert after.pop("serve.lock") == b""
+        assert after == before
+    assert "set aside" in run("--data", data, "--repair")[1]
+
+
+def test_a_database_that_finds_the_disk_full_is_not_taken_for_a_damaged_one(
+    left: Left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "PRAGMAS", (*database.PRAGMAS, "max_page_count = 1"))
+        code, found = doctor(data, "--repair")
+    assert code == 1
+    assert found[-1]["says"].endswith("database or disk is full")
+    assert found[-1]["cure"].startswith("make room on that disk")
+    assert doctor(data, "--repair") == (0, [])
+    assert served(data) == left.counts
+
+
+def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
+    left: Left, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    for name in (redo.FILE, LOG):
+        ruined(data, name, redo.HALF + 512 if name == redo.FILE else 32 + 9 * FRAME + 200)
+    assert doctor(data, "--repair")[0] == 1
+    code, text, _ = run("--data", data)
+    assert code == 0
+    kept = [f"{FILE}-wal.damaged", f"{FILE}.damaged", f"{redo.FILE}.damaged"]
+    for name in kept:
+        assert f"ok     aside: {name} was set aside: it holds reports" in text
+        assert f"delete it: rm {data / name}" in text
+        (data / name).unlink()
+    assert "set aside" not in run("--data", data)[1]
+
+
+def test_what_a_repair_that_was_killed_had_not_finished_is_gone_after_the_next(
+    left: Left, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    names = (f"{FILE}.unfinished", f"{FILE}.unfinished-wal", f"{LOG}.unfinished")
+    for name in (*names, f"{redo.FILE}.unfinished"):
+        (data / name).write_bytes(b"reports")
+    (data / "notes.unfinished").write_bytes(b"somebody's own")
+    assert doctor(data) == (0, [])
+    assert (data / names[0]).exists(), "it was only asked"
+    assert doctor(data, "--repair") == (0, [])
+    assert [each.name for each in data.glob("*.unfinished*")] == ["notes.unfinished"]
+
+
+@pytest.mark.parametrize(
+    ("places", "says"),
+    [
+        ([700], "one bit of it was turned, and is put right: nothing is lost"),
+        ([700, 1_300], "2 bits of it were turned, and are put right: nothing is lost"),
+    ],
+)
+@pytest.mark.parametrize("damaged", [LOG, redo.FILE])
+def test_as_many_bits_as_were_turned_are_said(
+    left: Left, tmp_path: Path, damaged: str, places: list[int], says: str
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    content = bytearray((data / damaged).read_bytes())
+    for place in places:
+        content[place + (half_of(data) if damaged == redo.FILE else 0)] ^= 2
+    (data / damaged).write_bytes(content)
+    code, text, _ = run("--data", data, "--repair")
+    assert (code, f"{damaged}: {says}" in text) == (0, True)
+    assert sorted(each.name for each in data.glob("*.*.*")) == [f"{damaged}.damaged"]
+    assert served(data) == left.counts
+
+
+def test_what_is_damaged_behind_both_halves_held_nothing(left: Left, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    ruined(data, redo.FILE, 2 * HALF + 10)
+    code, text, _ = run("--data", data, "--repair")
+    assert (code, "what is damaged of it held nothing that counts: nothing" in text) == (0, True)
+    assert served(data) == left.counts
+
+
+def test_a_database_that_finds_no_room_beside_it_leaves_no_copy_of_its_log(
+    left: Left, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    ruined(data, LOG, 32 + 9 * FRAME + 200)
+    limit = (data / LOG).stat().st_size
+    with (data / FILE).open("ab") as opened:
+        opened.write(bytes(limit))
+    code, found = limited(data, limit)
+    assert (code, f"{LOG} is as it was" in found[0]["says"]) == (1, True)
+    assert not [*data.glob("*.damaged*"), *data.glob("*.unfinished*")]
