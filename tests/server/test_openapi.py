@@ -44,7 +44,7 @@ BEFORE = {
     "408": "import deniable.server.process.bodies as bodies\n"
     "bodies.SECONDS = bodies.SWEEP_SECONDS = 0.1",
     "500": f"{FRONT}front.reply_of = None",
-    "503": f"{PACE}pace.PATIENCE_SECONDS = -1.0\n{FRONT}front.MOST_IN_THREADS = 0",
+    "503": f"{PACE}pace.PATIENCE_SECONDS = 0.0\n{FRONT}front.MOST_IN_THREADS = 0",
 }
 THREADLESS = {("/healthz", "get"): {"503"}, ("/readyz", "get"): {"503"}}
 
