@@ -458,14 +458,11 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
 ) -> None:
     """No file may grow beyond a size, for sizes from nothing to enough."""
     monkeypatch.setattr(client_module, "CLOSE_SECONDS", 0.0)  # there is nobody to send to
-    whole = tmp_path / "whole"
-    shutil.copytree(used, whole)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     statuses = []
     for limit in range(0, 120_000, 8_000):
-        shutil.rmtree(used)
-        shutil.copytree(whole, used)
-        client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())
+        state = shutil.copytree(used, tmp_path / str(limit))
+        client = Client(script.url, policy=POLICY, state=state, now=clock, transport=Nobody())
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
             statuses.append(client.answer("app-health", crashed=True).status)
@@ -473,7 +470,7 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         expected = {"queued", "already-answered"} if statuses[-1] == "unavailable" else set()
         assert client.answer("app-health", crashed=True).status in expected | {"already-answered"}
-        assert read_summary(used).ledger.total == 10**9
+        assert read_summary(state).ledger.total == 10**9
         client.close()
     assert set(statuses) == {"unavailable", "queued"}
 
