@@ -208,7 +208,8 @@ def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -
     ):
         begun = time.monotonic()
         answered = sum(pool.map(loop, made))
-        assert answered <= 20 + 20 * (time.monotonic() - begun) + 1
+        # One more is on time at once, and a timer may wake a moment early.
+        assert answered <= 20 + 20 * (time.monotonic() - begun) + 2
 
 
 def test_who_asks_for_health_too_often_keeps_nobody_from_asking_whether_it_is_ready(
