@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -332,6 +333,18 @@ def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
     assert "is not a database of deniable" in done.stderr
     with pytest.raises(AssertionError, match="not a database"):
         start(data)
+
+
+@pytest.mark.parametrize("begun", ["", "PRAGMA journal_mode = WAL"])
+def test_a_first_start_that_was_killed_is_begun_anew(data: Path, begun: str) -> None:
+    """Its database has no tables yet, or no byte."""
+    data.mkdir()
+    with closing(sqlite3.connect(data / "deniable.sqlite3")) as driver:
+        driver.execute(begun)
+    (data / "deniable.sqlite3").touch()
+    with serving(data) as server:
+        assert server.token is not None
+        assert get(server, "/readyz")[0] == 200
 
 
 def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> None:

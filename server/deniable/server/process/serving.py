@@ -18,11 +18,11 @@ from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
 from deniable.server.store import (
-    FILE,
     Place,
     check_tables,
     create_folder,
     create_store,
+    is_begun,
     migrate,
 )
 
@@ -58,7 +58,7 @@ def _prepare(data: Place) -> None:
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
     try:
         migrate(data)
-        if (data / FILE).exists():
+        if is_begun(data):
             check_tables(data)
     finally:
         os.close(lock)

@@ -24,7 +24,7 @@ from deniable.server.store.records import (
 from deniable.server.store.register import RegisterEntry, first_fault, next_entry
 from deniable.server.store.signed import check_signed
 from deniable.server.store.sqlite.backup import back_up, restore
-from deniable.server.store.sqlite.database import FILE, create_folder
+from deniable.server.store.sqlite.database import FILE, create_folder, is_begun
 from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
 from deniable.server.store.sqlite.mending import (
     asides,
@@ -68,6 +68,7 @@ __all__ = [
     "create_store",
     "damaged_files",
     "first_fault",
+    "is_begun",
     "migrate",
     "next_entry",
     "open_store",

@@ -60,7 +60,7 @@ def create_folder(data: Path) -> None:
 def create_database(data: Path) -> Engine:
     """The database of this folder, made if it is not there yet."""
     create_folder(data)
-    if _has_content(data / FILE):
+    if is_begun(data):
         return open_database(data)
     engine = engine_of(data / FILE)
     with transaction(engine, "make its tables") as connection:
@@ -136,8 +136,16 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _has_content(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size > 0
+def is_begun(data: Path) -> bool:
+    """Whether there is a database with tables: a first start that was killed leaves none."""
+    file = data / FILE
+    if not file.is_file() or fault_of(file) is not None:
+        return file.is_file()
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
+    except sqlite3.Error:
+        return True  # and whoever opens it says what is wrong
 
 
 def engine_of(file: Path) -> Engine:

@@ -27,6 +27,7 @@ from deniable.server.store.sqlite.database import (
     OLDER,
     driver_of,
     engine_of,
+    is_begun,
     transaction,
     version_of,
 )
@@ -47,7 +48,7 @@ OLD = "SELECT survey, round, id, count, payload FROM old_envelopes ORDER BY surv
 
 def migrate(data: Path) -> bool:
     """Bring an older folder that nobody else uses to this version. Whether it was older."""
-    return (data / FILE).is_file() and migrate_file(data / FILE)
+    return is_begun(data) and migrate_file(data / FILE)
 
 
 def migrate_file(file: Path) -> bool:
