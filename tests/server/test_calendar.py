@@ -75,6 +75,20 @@ def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> 
         assert store.latest_day() == NOON.date()
 
 
+def test_a_start_in_doubt_believes_a_clock_that_is_put_right_days_later(tmp_path: Path) -> None:
+    """The server may have been off for a week before it; after that a day is too much."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        store.keep_day(NOON.date())
+        clock = Leaping(NOON + timedelta(days=120))
+        calendar = Calendar(store, clock)
+        assert calendar.doubt() is not None
+        clock.time = NOON + timedelta(days=6)
+        assert calendar.doubt() is None
+        calendar.keep()
+        clock.time = NOON + timedelta(days=8)
+        assert calendar.doubt() is not None
+
+
 def test_time_that_passes_is_believed(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         clock = Hands()

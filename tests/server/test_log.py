@@ -7,13 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.store import FILE
+from deniable.server.store import FILE, SqliteStore, is_begun
 from deniable.server.store.sqlite.database import connect
 from deniable.server.store.sqlite.line import COVER
 from deniable.server.store.sqlite.log import fault_of, log_of
 
 FRAME = 24 + 1_024
 TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"
+
+
+def test_a_first_start_that_a_power_cut_has_ended_is_begun_anew(tmp_path: Path) -> None:
+    """The log has all of its tables but one page: nothing of them is there."""
+    made = tmp_path / "made" / FILE
+    made.parent.mkdir()
+    driver = connect(made)
+    driver.execute("PRAGMA wal_autocheckpoint = 0")
+    driver.execute("BEGIN")
+    for number in range(9):
+        driver.execute(TABLE.replace("rows", f"rows_{number}"))
+    driver.execute("COMMIT")
+    data = Path(shutil.copytree(made.parent, tmp_path / "data"))
+    assert is_begun(data)
+    put(data / FILE, frames(data / FILE) - 2, bytes(FRAME))
+    assert fault_of(data / FILE) is not None
+    assert not is_begun(data)
+    SqliteStore.create(data).close()
+    assert is_begun(data)
+    driver.close()
 
 
 @pytest.fixture

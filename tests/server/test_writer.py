@@ -302,14 +302,19 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
     assert counted(store, asked) == [2, *expected_cells(asked.survey, [1, 2])]
 
 
-def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty) -> None:
+@pytest.mark.parametrize("by", ["command", "server"])
+def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty, by: str) -> None:
     """Each of these fills some seventy rows, of which the first says that there is one."""
     asked, large = published(store, survey()), bytes(60_000)
     envelopes = [Upload(asked, DECEMBER, bytes([n]) * 16, len(large), large) for n in range(8)]
     with store.transaction() as transaction:
         commit(transaction, envelopes)
     store.seal(asked.sequence, [DECEMBER])
-    assert upkeep.purge_sealed(store)
+    if by == "command":
+        assert upkeep.purge_sealed(store)
+    else:
+        with writer_of(store):
+            eventually(lambda: rows_of_envelopes(store.data) == 0, "a start deletes them")
     assert rows_of_envelopes(store.data) == 0
 
 

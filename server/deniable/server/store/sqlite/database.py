@@ -139,13 +139,15 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
 def is_begun(data: Path) -> bool:
     """Whether there is a database with tables: a first start that was killed leaves none."""
     file = data / FILE
-    if not file.is_file() or fault_of(file) is not None:
-        return file.is_file()
+    if not file.is_file():
+        return False
+    if (fault := fault_of(file)) is not None and fault.certain:
+        return True  # and whoever opens it says so
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
     except sqlite3.Error:
-        return True  # and whoever opens it says what is wrong
+        return True
 
 
 def engine_of(file: Path) -> Engine:
