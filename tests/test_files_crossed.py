@@ -1,0 +1,100 @@
+"""How many files a reader has to open to follow one piece of work, from its door to its end.
+
+Breadth is what makes code hard to follow: stacks are short here. Each limit counts the files of the
+product whose functions run, in the thread that does the work, once everything is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any  # a test response
+
+from deniable.client import Client, Policy
+from deniable.server.http.auth import COOKIE
+from deniable.shared.cli.command import main
+from deniable.shared.survey.signing import public_hex
+from tests.client.scripted import ANSWERS, KEY, LATER, Clock, document, serving
+from tests.crossed_files import short, traced
+from tests.eventually import PATIENCE
+from tests.server.results_data import NOW, add_round
+from tests.server.surveys import BIT, envelope, until_spring
+from tests.server.world import World, world
+
+ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 35, 17, 50, 76, 36
+
+
+def assert_crossed(files: set[str], limit: int) -> None:
+    assert files, "nothing was traced"
+    assert len(files) <= limit, f"{len(files)} files, at most {limit}:\n{short(files)}"
+
+
+def test_an_answer_on_the_device(tmp_path: Path) -> None:
+    clock = Clock()
+    with serving() as script:
+        script.always = LATER
+        script.publish(document())
+        policy = Policy(keys=[public_hex(KEY)])
+        client = Client(
+            script.url, policy=policy, state=tmp_path / "state", now=clock, timeout=PATIENCE
+        )
+        client.consent(True)
+        assert client.answer("app-health", **ANSWERS).status == "queued"  # fetches the survey
+        clock.now = datetime(2027, 1, 10, tzinfo=UTC)
+        with traced() as files:
+            outcome = client.answer("app-health", **ANSWERS)
+        client.close()
+    assert outcome.status == "queued"
+    assert_crossed(files, ANSWER)
+
+
+def crossed_by(place: Path, ask: Callable[[World], Callable[[], Any]]) -> set[str]:
+    """The files of one request to a server that has not answered the same before."""
+    with world(place, NOW) as here:
+        published = here.publish(until_spring(BIT))
+        for number in (683, 684, 685):
+            add_round(here.store, published, number, [[16_000, 4_000]])
+        assert here.send(envelope(published, 1, round_number=685)).status_code == 200
+        request = ask(here)
+        with traced() as files:
+            response = request()
+    assert response.status_code == 200, response.text[:300]
+    return files
+
+
+def test_an_upload(tmp_path: Path) -> None:
+    def ask(here: World) -> Callable[[], Any]:
+        published = here.catalogue.find("app-health")
+        return lambda: here.send(envelope(published, 2, round_number=685))
+
+    assert_crossed(crossed_by(tmp_path, ask), UPLOAD)
+
+
+def test_results_as_json(tmp_path: Path) -> None:
+    def ask(here: World) -> Callable[[], Any]:
+        analyst = here.bearer("analyst")
+        return lambda: here.client.get("/v1/surveys/app-health/results", headers=analyst)
+
+    assert_crossed(crossed_by(tmp_path, ask), RESULTS)
+
+
+def test_the_page_of_a_survey(tmp_path: Path) -> None:
+    """Its templates count as well."""
+
+    def ask(here: World) -> Callable[[], Any]:
+        browser = here.client
+        browser.set_cookie(COOKIE, here.session(here.token("analyst")))
+        return lambda: browser.get("/surveys/app-health")
+
+    assert_crossed(crossed_by(tmp_path, ask), PAGE)
+
+
+def test_a_study(tmp_path: Path) -> None:
+    quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+    with quiet[0], quiet[1], traced() as files:
+        status = main(["simulate", "bit", "--out", str(tmp_path / "bit")])
+    assert status == 0
+    assert_crossed(files, STUDY)
