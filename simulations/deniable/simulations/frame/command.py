@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from deniable.shared.errors import WrongUse
 from deniable.simulations.frame.option import Option, read
 from deniable.simulations.frame.registry import load, summaries
-from deniable.simulations.frame.study import Study
+from deniable.simulations.frame.study import SEED, Study
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
-SEED = 20240501
 ALL = "all"
 
 

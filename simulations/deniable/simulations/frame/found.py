@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from deniable.server.work.progress import progress
 from deniable.shared.errors import WrongUse
 from deniable.simulations.frame.cells import run_cells
-from deniable.simulations.frame.command import SEED
 from deniable.simulations.frame.journal import open_journal
 from deniable.simulations.frame.option import read
 from deniable.simulations.frame.plain import plain_text
 from deniable.simulations.frame.registry import load
-from deniable.simulations.frame.study import Options, Report, Row, Study
+from deniable.simulations.frame.study import SEED, Options, Report, Row, Study
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import matplotlib.figure
     import numpy as np
 
+SEED = 20240501  # the root of all randomness unless another is given
+
 Options = Mapping[str, Any]  # Any: what JSON can hold, whichever the study's own options are
 Cell = Mapping[str, str | int | float]
 Row = Mapping[str, str | int | float | None]
