@@ -132,9 +132,9 @@ BREACHES = {
         "shared/survey/__init__.py",
         "import deniable.shared.envelope",
     ),
-    "the frame imports a study": (
+    "the engine imports a study": (
         SIMULATIONS,
-        "simulations/frame/__init__.py",
+        "simulations/engine/__init__.py",
         "import deniable.simulations.studies",
     ),
     "the writer speaks SQL": (SQL, "server/intake/writer.py", "import sqlalchemy"),

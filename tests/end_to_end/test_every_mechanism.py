@@ -28,7 +28,7 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.periods import PERIODS, Period
-from deniable.simulations.frame.registry import SUMMARIES, load
+from deniable.simulations.engine.study import STUDIES, load
 from deniable.simulations.population import fixed
 from tests.asked import ANSWERS, survey
 from tests.server.surveys import PUBLIC
@@ -260,7 +260,7 @@ def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
     """Bits have one mechanism, which the study `bit` is about; texts have those for choices, and
     vectors have no study."""
     study = {"number": "mean", "choice": "histogram"}[kind]
-    assert study in SUMMARIES
+    assert study in STUDIES
     (shown,) = (each.default for each in load(study).options if each.name == "mechanisms")
     assert set(shown.split(",")) == set(mechanisms(kind))
 

@@ -14,10 +14,10 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import Figure, Option, Report, Study
-from deniable.simulations.frame import option
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Cell, Options, Row
+from deniable.simulations.engine import option
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Cell, Options, Row
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -15,9 +15,9 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
-from deniable.simulations.frame import option
-from deniable.simulations.frame.comparison import Series, error_figure, error_table, look
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine import option
+from deniable.simulations.engine.comparison import Series, error_figure, error_table, look
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.survey import report
 from deniable.simulations.studies.survey.cell import people_needed
 from deniable.simulations.studies.survey.figures import attack_figure, interval_figure

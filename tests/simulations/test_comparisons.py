@@ -17,7 +17,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
-from deniable.simulations.frame.comparison import Z95, figure, half_width
+from deniable.simulations.engine.comparison import Z95, figure, half_width
 from deniable.simulations.studies.bit.prices import exact_price
 from deniable.simulations.studies.histogram.report import many_options_price
 from deniable.simulations.studies.median.central import choose

@@ -14,8 +14,8 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.errors import WrongUse
 from deniable.simulations import Study, simulate
-from deniable.simulations.frame.output import csv_bytes
-from deniable.simulations.frame.registry import SUMMARIES, load
+from deniable.simulations.engine.study import STUDIES, load
+from deniable.simulations.engine.study_result import csv_bytes
 from tests.simulations.own_mechanism import HalfBit, Sets
 from tests.simulations.own_study import STUDY
 
@@ -44,7 +44,7 @@ def test_the_readme_s_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names["figure"].axes
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_its_defaults_read_by_its_own_readers(name: str) -> None:
     study = load(name)
     assert study.name == name

@@ -18,8 +18,8 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations import simulate
-from deniable.simulations.frame.comparison import drawn_columns
-from deniable.simulations.frame.registry import SUMMARIES
+from deniable.simulations.engine.comparison import drawn_columns
+from deniable.simulations.engine.study import STUDIES
 from deniable.simulations.studies.bit.prices import drawn_price
 from deniable.simulations.studies.histogram.curator import with_best
 from deniable.simulations.studies.histogram.series import ADD, BEST
@@ -54,7 +54,7 @@ LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "w
           ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in SUMMARIES if name in FEW])
+@pytest.mark.parametrize("name", [name for name in STUDIES if name in FEW])
 def test_no_row_of_any_study_is_below_its_limit(name: str) -> None:
     """`select` has its limits in people and votes. Where the estimate is 0 the hardest distribution
     of the minimax study has the largest mean: its risk is the bound. Doubles are rounded."""
@@ -69,7 +69,7 @@ def test_no_row_of_any_study_is_below_its_limit(name: str) -> None:
 
 def test_every_study_with_limits_is_among_these() -> None:
     """Twin of the list above: whoever adds a study adds it there, or says here why not."""
-    assert set(SUMMARIES) - set(FEW) <= {"survey"}, "a survey needs a file"
+    assert set(STUDIES) - set(FEW) <= {"survey"}, "a survey needs a file"
 
 
 SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "response")

@@ -18,9 +18,9 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OneBitMean, OptimalTable, SplitSign, Ternary
 from deniable.shared.privacy.thresholds import within
 from deniable.simulations import simulate
-from deniable.simulations.frame.cells import run_cells
-from deniable.simulations.frame.option import read
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine.cells import run_cells
+from deniable.simulations.engine.option import read
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.minimax import STUDY
 from deniable.simulations.studies.minimax.clips import NEARLY, sharpened
 from deniable.simulations.studies.minimax.distributions import (

@@ -192,8 +192,8 @@ def test_a_journal_goes_on_with_the_same_answers_only(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = survey.parent
-    for answers, said in ((["no,1,chrome"] * 9, "written"), (["no,1,chrome"] * 9, "going on"),
-                          (["no,2,chrome"] * 9, "started anew")):  # fmt: skip
+    for answers, said in ((["no,1,chrome"] * 9, "written"), (["no,1,chrome"] * 9, "resuming"),
+                          (["no,2,chrome"] * 9, "starting over")):  # fmt: skip
         answers_file(folder, answers)
         simulated_here(folder, "--repetitions", "2", "--forged", "0")
         assert said in capsys.readouterr().err

@@ -10,13 +10,11 @@ import pytest
 
 from deniable.shared.errors import WrongUse
 from deniable.simulations import simulate
-from deniable.simulations.frame import index
-from deniable.simulations.frame.figures import INK, LOOKS, ON_DARK
-from deniable.simulations.frame.formulas import mathml
-from deniable.simulations.frame.page import LONG
-from deniable.simulations.frame.registry import SUMMARIES, load
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.style import STYLE
+from deniable.simulations.engine.comparison import SHUFFLED
+from deniable.simulations.engine.figures import INK, LOOKS, ON_DARK
+from deniable.simulations.engine.formulas import mathml
+from deniable.simulations.engine.page import LONG, PAGE_STYLE, card, index_page
+from deniable.simulations.engine.study import STUDIES, load
 
 EPSILONS = [0.5, 1, 2, 4]
 SHORT: dict[str, Any] = {"epsilon": 1, "people": [100, 1000], "repetitions": 9}
@@ -65,7 +63,7 @@ def test_what_is_no_formula_is_refused(text: str) -> None:
         mathml(text)
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_question_and_formulas(name: str) -> None:
     """A question is short, and has no word of the trade; each formula is of the form that is
     read."""
@@ -104,7 +102,7 @@ def test_what_scrolls_is_reached_by_the_keyboard(pages: dict[str, str], name: st
     assert len(boxes) >= 7
     for box in boxes:
         assert re.search(r'tabindex="0" role="region" aria-label="[^"]+"', box), box
-    assert "overflow-x: auto" in STYLE
+    assert "overflow-x: auto" in PAGE_STYLE
     labels = re.findall(r'<svg role="img" aria-label="([^"]+)"', pages[name])
     assert len(labels) == pages[name].count("<svg ")
     named = re.findall(r'\bid="([^"]+)"', pages[name])
@@ -124,7 +122,7 @@ def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_pa
     both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
     names: dict[str, object] = {}
     exec(unescape(both[0]), names)  # our own words
-    found = names["found"]
+    found = names["result"]
     assert getattr(found, "rows", None) == simulate("subsample", **SHORT).rows
     assert all(sentence in unescape(pages["subsample"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
     found.write(tmp_path)  # type: ignore[attr-defined]  # as above
@@ -134,12 +132,12 @@ def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_pa
 
 def test_an_index_has_a_card_for_each_study() -> None:
     found = simulate("subsample", epsilon=1, people=[100, 1000], repetitions=9)
-    page = index.index([index.card(found)])
+    page = index_page([card(found.study, found.report)])
     assert page.count("<li>") == page.count("<img ") == 1
-    card = page[page.index("<li>") :]
-    assert f'alt="{found.report.figures[0].caption[:40]}' in card
-    assert '<a href="subsample/index.html">' in card
-    assert card.index(found.study.question) < card.index("<img ") < card.index("The centre of")
+    shown = page[page.index("<li>") :]
+    assert f'alt="{found.report.figures[0].caption[:40]}' in shown
+    assert '<a href="subsample/index.html">' in shown
+    assert shown.index(found.study.question) < shown.index("<img ") < shown.index("The centre of")
 
 
 def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
@@ -171,7 +169,7 @@ def test_text_can_be_read_in_light_and_dark() -> None:
     """Contrast of 4.5 for text, and of 3 for lines on a dark page. Twin: a colour of the light page
     has less there."""
     light, dark = (
-        dict(re.findall(r"--(\w+): (#\w+)", part)) for part in STYLE.split("@media", 2)[:2]
+        dict(re.findall(r"--(\w+): (#\w+)", part)) for part in PAGE_STYLE.split("@media", 2)[:2]
     )
     assert contrast(light["ink"], "#ffffff") > contrast(light["faint"], "#ffffff") >= 4.5
     assert contrast(dark["ink"], dark["paper"]) > contrast(dark["faint"], dark["paper"]) >= 4.5

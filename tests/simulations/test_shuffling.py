@@ -13,7 +13,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
-from deniable.simulations.frame.shuffler import TRUST
+from deniable.simulations.engine.comparison import TRUST
 
 TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
     ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),

@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 
 from deniable.shared.cli.command import INTERRUPTED, main
-from deniable.simulations.frame.cells import cell_generator, run_cells
-from deniable.simulations.frame.journal import Journal
-from deniable.simulations.frame.output import csv_bytes
-from deniable.simulations.frame.registry import load
-from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.engine.cells import Journal, cell_generator, run_cells
+from deniable.simulations.engine.study import Cell, Row, load
+from deniable.simulations.engine.study_result import csv_bytes
 
 FEW = ["--moments", "2,inf", "--epsilon", "1", "--people", "1e2,1e4", "--repetitions", "1000"]
 
@@ -138,21 +136,21 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(
         signal.signal(signal.SIGINT, before)
     assert not (tmp_path / "minimax.csv").exists()
     assert main(words) == 0
-    assert "going on: 4 cells" in capsys.readouterr().err
+    assert "resuming: 4 cells" in capsys.readouterr().err
     assert len(added) == len(load("minimax").cells(record(written)["arguments"]))
     assert (tmp_path / "minimax.csv").read_bytes() == (written / "minimax.csv").read_bytes()
 
 
-def test_a_journal_of_something_else_is_begun_anew(tmp_path: Path) -> None:
+def test_a_journal_of_another_run_starts_over(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
     first = Journal(path, {"seed": 1})
     first.add({"users": 1}, [{"risk": 0.1}])
     first.close()
     same = Journal(path, {"seed": 1})
-    assert (same.began_anew, same.entries) == (False, [({"users": 1}, [{"risk": 0.1}])])
+    assert (same.started_over, same.entries) == (False, [({"users": 1}, [{"risk": 0.1}])])
     same.close()
     other = Journal(path, {"seed": 2})
-    assert (other.began_anew, other.entries) == (True, [])
+    assert (other.started_over, other.entries) == (True, [])
     other.close()
 
 

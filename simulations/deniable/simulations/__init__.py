@@ -12,19 +12,18 @@ entry point for it in the group `deniable.studies`.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deniable.simulations.frame.found import Found, simulate
-    from deniable.simulations.frame.option import Option
-    from deniable.simulations.frame.study import Figure, Report, Study, Table
+    from deniable.simulations.engine.option import Option
+    from deniable.simulations.engine.study import Figure, Report, Study, Table
+    from deniable.simulations.engine.study_result import StudyResult, simulate
 
-__all__ = ["Figure", "Found", "Option", "Report", "Study", "Table", "simulate"]
+__all__ = ["Figure", "Option", "Report", "Study", "StudyResult", "Table", "simulate"]
 
 if not TYPE_CHECKING:  # else every name would seem to be there; `--help` must not wait for numpy
-    PLACES = {"Found": "found", "simulate": "found", "Option": "option"}
+    MODULES = {"Option": "option", "StudyResult": "study_result", "simulate": "study_result"}
 
     def __getattr__(name):
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        place = PLACES.get(name, "study")
-        return getattr(import_module(f"{__name__}.frame.{place}"), name)
+        return getattr(import_module(f"{__name__}.engine.{MODULES.get(name, 'study')}"), name)

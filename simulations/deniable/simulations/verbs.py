@@ -1,16 +1,7 @@
-"""The verbs that this part brings to the `deniable` command."""
+"""Table of the verbs that this part adds to the `deniable` command: one line each."""
 
 from deniable.shared.cli.verb import Verb
 from deniable.simulations.demo.verb import DEMO
-from deniable.simulations.frame.command import add_arguments, simulate
+from deniable.simulations.engine.command import SIMULATE
 
-VERBS: tuple[Verb, ...] = (
-    DEMO,
-    Verb(
-        "simulate",
-        "what privacy costs, before anyone is asked",
-        add_arguments,
-        simulate,
-        example="deniable simulate bit --out bit",
-    ),
-)
+VERBS: tuple[Verb, ...] = (DEMO, SIMULATE)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from deniable.shared.errors import WrongUse
-from deniable.simulations.frame import option
-from deniable.simulations.frame.withheld import Withheld, content, digest
+from deniable.simulations.engine import option
+from deniable.simulations.engine.redaction import Redacted, content, digest
 from deniable.simulations.population import whole_people
 
 TENTHS = tuple(tenth / 10 for tenth in range(11))
@@ -38,7 +38,7 @@ def read(name: str, given: Any) -> str:  # Any: a name, or numbers
         )
     held = Counter(np.rint(numbers * GRID).astype(int).tolist())
     text = json.dumps([[place / GRID, count] for place, count in sorted(held.items())])
-    return Withheld(digest(text.encode()), text)
+    return Redacted(digest(text.encode()), text)
 
 
 def people_at(population: object, people: int) -> tuple[Sequence[float], list[int]]:

@@ -17,10 +17,10 @@ import numpy as np
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame import comparison, option
-from deniable.simulations.frame.comparison import look, number
-from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.comparison import look, number
+from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.repetition import SCHEMES, Scheme
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@
     central     geometric noise on the count                   2 V(ε)
 
 are mean squared errors in people, with V = e^ε / (e^ε - 1)^2. ε₀ is the largest with which n
-shuffled reports are (ε, δ)-private (`frame/shuffler.py`). As e^ε₀ grows like n, the second tends to
+shuffled reports are (ε, δ)-private. As e^ε₀ grows like n, the second tends to
 a number, as the third is: a price of n / 2 becomes one that does not grow. It needs n honest people
 and trusts the shuffler; alone, a report keeps its ε₀ only.
 
@@ -30,12 +30,11 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, drawing, option, shuffler
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series, look, number
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import comparison, estimator_rows, option
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.comparison import SHUFFLED, Series, look, number
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import discrete_laplace, fixed
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ OPTIONS = (
     option.epsilons("0.1,0.5,1,2"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
-    shuffler.option_for(),
+    comparison.delta_option(),
     option.repetitions(4_000),
 )
 
@@ -116,7 +115,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "error",
                 "How many people a count is off by, against the people who are counted. On devices "
                 "it grows like their root; with a shuffler, and with a trusted server, it does "
-                f"not. A shuffler {shuffler.TRUST}. Lines are formulas, points are simulations.",
+                f"not. A shuffler {comparison.TRUST}. Lines are formulas, points are simulations.",
                 lambda: _error_figure(rows, shown),
             ),
             Figure(
@@ -169,7 +168,7 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
             "with a trusted server (standard errors)."
         ),
         (
-            f"It {shuffler.TRUST}: without either, such a report keeps ε "
+            f"It {comparison.TRUST}: without either, such a report keeps ε "
             f"{float(str(mixed['report_epsilon'])):.2f} only. From ε {options['epsilon'][0]} to "
             f"{options['epsilon'][-1]} its price is from {comparison.figure(min(prices))} to "
             f"{comparison.figure(max(prices))}, with δ {options['delta']:g}."
@@ -196,10 +195,10 @@ def _table(rows: Sequence[Row]) -> Table:
 def _error_figure(rows: Sequence[Row], shown: Sequence[str]) -> matplotlib.figure.Figure:
     titles = [f"ε {epsilon}" for epsilon in shown]
     unit, width = "standard error of a count, people", 4.7 * max(1.4, len(shown))
-    figure, panels = drawing.panels(titles, "people", unit, width)
+    figure, panels = estimator_rows.panels(titles, "people", unit, width)
     for axes, epsilon in zip(panels, shown, strict=True):
         for each in SERIES:
-            drawing.draw(axes, comparison.pick(rows, epsilon=epsilon), each, "people")
+            estimator_rows.draw(axes, comparison.pick(rows, epsilon=epsilon), each, "people")
     panels[0].legend(loc="upper left")
     return figure
 

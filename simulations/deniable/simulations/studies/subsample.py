@@ -41,12 +41,12 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import subsample as central
-from deniable.simulations.frame import comparison, drawing, option
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.rows import FORMULA
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import comparison, estimator_rows, option
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.comparison import Series, look
+from deniable.simulations.engine.estimator_rows import FORMULA
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.median.local_search import crowd, search
 from deniable.simulations.studies.median.people import CENTRE, CLIPPED, SIGMA, Target
 
@@ -238,7 +238,7 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
         axes.errorbar(
             people, measured, bars, fmt=each.look.marker, color=color, capsize=2, label=each.label
         )
-    axes.axhline(limit(float(epsilon)), color=SEARCH.look.color, ls=drawing.DOTS, lw=1.2,
+    axes.axhline(limit(float(epsilon)), color=SEARCH.look.color, ls=estimator_rows.DOTS, lw=1.2,
                  label="local limit")  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="people")
     axes.set(ylabel="n × mean squared error, squared deviations", ylim=(0.7, None))

@@ -42,10 +42,10 @@ from deniable.shared.privacy.caps import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.simulations.central import vectors
-from deniable.simulations.frame import comparison, drawing, option
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import comparison, estimator_rows, option
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.comparison import Series, look
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population.caps import cosines
 from deniable.simulations.studies.compose.accounts import gaussian_mu
 
@@ -147,7 +147,9 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "The squared error of PrivUnit by that of a trusted server, for each person asked, "
                 "against the dimension: it falls where the server's promise is pure, and hardly "
                 f"changes where it gives up δ {options['delta']:g}. For {people:,} people.",
-                lambda: drawing.price_figure(by_dimension, PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
+                lambda: estimator_rows.price_figure(
+                    by_dimension, PRIVUNIT, (PURE, GAUSSIAN), "dimension"
+                ),
             ),
         ],
         tables=[_table(rows)],
@@ -218,7 +220,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
     words = (f"A mean of vectors in {d} dimensions, ε {epsilon}", "error, root mean squared length")
-    return drawing.both_questions(rows, SERIES, "people", words)
+    return estimator_rows.both_questions(rows, SERIES, "people", words)
 
 
 STUDY = Study(

@@ -8,7 +8,7 @@
 
 are the variances, with V = e^ε / (e^ε - 1)^2 and s the share of yes. Both models keep ε for one
 person who answers otherwise; shuffled reports keep (ε, δ) if the shuffler and n people are honest
-(`frame/shuffler.py`), and no limit of theirs is known here.
+(`engine/comparison.py`), and no limit of theirs is known here.
 
 For these people the first ratio is n / 2 for every ε, exactly: with a = p / q, randomized response
 has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that. Against Laplace noise it is
@@ -43,9 +43,9 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, option, shuffler
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.comparison import SHUFFLED
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import discrete_laplace, drawn, fixed
 from deniable.simulations.studies.bit.report import report
 from deniable.simulations.studies.bit.series import GEOMETRIC, LAPLACE, LOCAL, SERIES
@@ -58,7 +58,7 @@ OPTIONS = (
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
     option.repetitions(20_000),
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
-    shuffler.option_for(),
+    comparison.delta_option(),
 )
 
 

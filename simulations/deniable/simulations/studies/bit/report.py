@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame import comparison, shuffler
-from deniable.simulations.frame.comparison import DRAWN, THESE, Series, Side, number
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison
+from deniable.simulations.engine.comparison import DRAWN, SHUFFLED, THESE, Series, Side, number
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.bit.prices import drawn_price, exact_price, laplace_price
 from deniable.simulations.studies.bit.series import GEOMETRIC, LAPLACE, LOCAL, NOISES, SERIES
 
@@ -35,7 +34,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 f"How far off an estimated share is, against the number of people, at ε {epsilon}: "
                 "of the people who are asked, and of the population that they are drawn from. "
                 "Lines are formulas, points are simulations; lower is better. 'Shuffled' "
-                f"{shuffler.TRUST}.",
+                f"{comparison.TRUST}.",
                 lambda: comparison.error_figure(
                     shown,
                     SERIES,
@@ -155,7 +154,7 @@ def _shuffled_words(found: Sequence[Row], delta: float, people: int) -> str:
         "A shuffler of randomized responses at ε "
         f"{float(str(shuffled['report_epsilon'])):.2f} would give these people's share to ± {half} "
         f"points with δ {delta:g}, a price of {comparison.figure(price)} in place of "
-        f"{comparison.figure(people / 2)}; it {shuffler.TRUST}."
+        f"{comparison.figure(people / 2)}; it {comparison.TRUST}."
     )
 
 

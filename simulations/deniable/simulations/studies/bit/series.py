@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.shuffler import SHUFFLED
+from deniable.simulations.engine.comparison import SHUFFLED, Series, look
 
 LOCAL = Series("local", "randomized-response", "randomized response", look(0))
 GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))

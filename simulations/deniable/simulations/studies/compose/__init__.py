@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.simulations.frame import comparison, option
-from deniable.simulations.frame.comparison import look, number
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.comparison import look, number
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.compose import accounts
 
 if TYPE_CHECKING:

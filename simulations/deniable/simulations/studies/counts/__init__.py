@@ -49,10 +49,10 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace
 from deniable.simulations.central.cube import CubeNoise
-from deniable.simulations.frame import comparison, option
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.comparison import Series
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import discrete_laplace
 from deniable.simulations.studies.compose.accounts import gaussian_mu
 from deniable.simulations.studies.counts.report import report

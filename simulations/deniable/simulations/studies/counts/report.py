@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison, drawing
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison, estimator_rows
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.counts.series import (
     ALL,
     CUBE,
@@ -44,7 +44,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "person asked: it falls with m where noise is pure, and for many counts is six "
                 "times larger against a cube's than against geometric noise; it does not depend on "
                 f"m where δ {options['delta']:g} is given up.",
-                lambda: drawing.price_figure(
+                lambda: estimator_rows.price_figure(
                     comparison.pick(rows, people=people),
                     ONE_QUESTION,
                     (GEOMETRIC, CUBE, GAUSSIAN),
@@ -127,8 +127,8 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib.figure.Figure:
     words = (f"Many counts of {people:,} people, ε {epsilon}", "standard error of a share")
-    figure = drawing.both_questions(rows, SERIES, "counts", words, ONE_QUESTION)
+    figure = estimator_rows.both_questions(rows, SERIES, "counts", words, ONE_QUESTION)
     for axes in figure.axes:
         axes.set_xlabel("counts of everybody")
-        drawing.plain_ticks(axes, sorted({comparison.number(row, "counts") for row in rows}))
+        estimator_rows.plain_ticks(axes, sorted({comparison.number(row, "counts") for row in rows}))
     return figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.engine.comparison import Series, look
 
 ONE_QUESTION = Series("local", "one-question", "devices, one drawn question", look(0))
 ALL = Series("local", "all-questions", "devices, all questions", look(5))

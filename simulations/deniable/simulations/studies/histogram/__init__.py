@@ -25,7 +25,7 @@ people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `li
 `limit_ratio`, n times the sum of squared errors where shares are alike by that of the limit, people
 being drawn). A local mechanism with the model `central` is one that a curator runs: it is there
 where it is better than noisy bins. Shuffled reports keep (ε, δ) if the shuffler and n people are
-honest (`frame/shuffler.py`); `report_epsilon` is that of one report, null where there are none.
+honest; `report_epsilon` is that of one report, null where there are none.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.simulations.central import GeometricCounts
-from deniable.simulations.frame import comparison, option, own, shuffler
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import comparison, custom_mechanisms, option
+from deniable.simulations.engine.comparison import SHUFFLED, Series
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import discrete_laplace, drawn, fixed, whole_people
 from deniable.simulations.studies.histogram.curator import run_by_the_curator
 from deniable.simulations.studies.histogram.report import report
@@ -62,11 +61,11 @@ OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
     option.repetitions(200),
-    own.option_for("choice"),
+    custom_mechanisms.mechanisms_option("choice"),
     option.Option(
         "options", "4,16,64,256,1024", option.several(option.whole(2, 4096)), "how many options"
     ),
-    shuffler.option_for(),
+    comparison.delta_option(),
 )
 
 
@@ -100,8 +99,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     crowd = Crowd(people, whole_people(weights.tolist(), people), weights / weights.sum())
     rows: list[Row] = []
     for series in local_series(str(cell["mechanisms"]).split(",")):
-        if k in own.find("choice", series.mechanism).sizes:
-            design = own.choice_mechanism(series.mechanism, epsilon, k)
+        if k in custom_mechanisms.find("choice", series.mechanism).sizes:
+            design = custom_mechanisms.choice_mechanism(series.mechanism, epsilon, k)
             rows.append(_local(series, design, crowd, times, generator))
     moved = {REPLACE: REPLACE_ONE if k > 2 else ADD_OR_DELETE, ADD: ADD_OR_DELETE}
     rows += [

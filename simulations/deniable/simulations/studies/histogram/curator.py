@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deniable.simulations.frame import comparison
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine import comparison
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.histogram.series import ADD, BEST, REPLACE
 
 

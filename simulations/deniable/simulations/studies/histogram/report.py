@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame import comparison, own, shuffler
-from deniable.simulations.frame.comparison import DRAWN, THESE, Series, number
-from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison, custom_mechanisms
+from deniable.simulations.engine.comparison import DRAWN, SHUFFLED, THESE, Series, number
+from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.histogram.curator import with_best
 from deniable.simulations.studies.histogram.series import BEST, LOOKS, SHOWN, local_series
 
@@ -113,7 +112,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[str]:
     found = comparison.pick(rows, epsilon=epsilon, people=people, options=k)
     local = min(comparison.pick(found, model="local"), key=lambda r: number(r, "exact"))
-    label = own.label("choice", str(local["mechanism"]))
+    label = custom_mechanisms.label("choice", str(local["mechanism"]))
     central = comparison.one(found, mechanism=BEST.mechanism)
     mixed = comparison.one(found, model=SHUFFLED.model)
     price = number(local, "exact") / number(central, "exact")
@@ -136,7 +135,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int, k: int) -> list[st
         (
             "A shuffler would give each share to "
             f"± {comparison.figure(100 * comparison.half_width(mixed))} points with "
-            f"reports at ε {float(str(mixed['report_epsilon'])):.2f}; it {shuffler.TRUST}."
+            f"reports at ε {float(str(mixed['report_epsilon'])):.2f}; it {comparison.TRUST}."
         ),
     ]
 
@@ -148,7 +147,7 @@ def _best_by_options(rows: Sequence[Row]) -> str:
         least.setdefault(int(number(row, "options")), row)
     wins: dict[str, list[str]] = {}
     for k in sorted(least):
-        label = own.label("choice", str(least[k]["mechanism"]))
+        label = custom_mechanisms.label("choice", str(least[k]["mechanism"]))
         wins.setdefault(label, []).append(f"{k:,}")
     return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
 

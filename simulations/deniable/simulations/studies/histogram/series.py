@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
 
-from deniable.simulations.frame import own
-from deniable.simulations.frame.comparison import Series, look
-from deniable.simulations.frame.shuffler import SHUFFLED
+from deniable.simulations.engine import custom_mechanisms
+from deniable.simulations.engine.comparison import SHUFFLED, Series, look
 
 REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1))
 ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
@@ -26,6 +25,6 @@ def local_series(mechanisms: Sequence[str]) -> tuple[Series, ...]:
         for each in LOOKS
     )
     return tuple(
-        Series("local", name, own.label("choice", name), appearance)
+        Series("local", name, custom_mechanisms.label("choice", name), appearance)
         for name, appearance in zip(mechanisms, cycle(looks), strict=False)
     )

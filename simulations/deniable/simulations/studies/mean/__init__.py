@@ -30,9 +30,9 @@ from deniable.server.planning.least_variance import RANGE, least_of_a_number
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.simulations.central import BoundedMean, DiscreteLaplace
-from deniable.simulations.frame import comparison, option, own
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import comparison, custom_mechanisms, option
+from deniable.simulations.engine.comparison import Series
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import (
     discrete_laplace,
     drawn,
@@ -51,7 +51,7 @@ OPTIONS = (
     option.epsilons("0.5,1,2,4,8"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
     option.repetitions(1_000),
-    own.option_for("number"),
+    custom_mechanisms.mechanisms_option("number"),
     option.Option(
         "population",
         "low",
@@ -82,7 +82,9 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         rows = [_central(trusted, crowd, times, generator)]
     else:
         (series,) = series_of([mechanism])[:1]
-        row = _local(series, own.number_mechanism(mechanism, epsilon), crowd, times, generator)
+        row = _local(
+            series, custom_mechanisms.number_mechanism(mechanism, epsilon), crowd, times, generator
+        )
         # A curator may run it, too: with few people and a large ε it errs less than Laplace noise.
         better = comparison.number(row, "exact") < trusted.variance(people)
         by_the_curator = {**row, "model": "central", "limit_worst": least_trusted(epsilon, people)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison, own
-from deniable.simulations.frame.comparison import DRAWN, THESE, Series, number
-from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.study import Figure, Options, Report, Row
+from deniable.simulations.engine import comparison, custom_mechanisms
+from deniable.simulations.engine.comparison import DRAWN, THESE, Series, number
+from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row
 from deniable.simulations.studies import populations
 from deniable.simulations.studies.mean.series import CENTRAL, CENTRAL_STEPS, series_of
 
@@ -89,7 +89,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     found = comparison.pick(rows, epsilon=epsilon, people=people)
     central = comparison.one(found, mechanism=CENTRAL.mechanism)
     best = _best_row(found)
-    label = own.label("number", str(best["mechanism"]))
+    label = custom_mechanisms.label("number", str(best["mechanism"]))
     drawn_price = number(best, "exact_drawn") / number(central, "exact_drawn")
     first, last = (_best(rows, e, people) for e in (rows[0]["epsilon"], rows[-1]["epsilon"]))
     ratio = number(best, "exact") / number(central, "exact")
@@ -111,7 +111,7 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
 
 def _best(rows: Sequence[Row], epsilon: object, people: int) -> str:
     found = comparison.pick(rows, epsilon=epsilon, people=people)
-    return own.label("number", str(_best_row(found)["mechanism"]))
+    return custom_mechanisms.label("number", str(_best_row(found)["mechanism"]))
 
 
 def _best_row(rows: Sequence[Row]) -> Row:

@@ -25,8 +25,8 @@ from deniable.shared.privacy.shapes.grouped import GroupedDesign
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.shapes.vector_design import VectorDesign
-from deniable.simulations.frame import option
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import option
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.studies.mechanisms.measuring import made_of, of_numbers, of_shares
 from deniable.simulations.studies.mechanisms.report import report
 

@@ -20,9 +20,9 @@ from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.simulations.frame import own
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.engine import custom_mechanisms
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.population import fixed, on_grid
 
 PEOPLE = 20_000  # at least, and as many with each answer
@@ -34,7 +34,7 @@ def made_of(row: Cell | Row) -> Shape:
     """Of a cell, or of its row."""
     name, epsilon = str(row["mechanism"]), Epsilon(str(row["epsilon"]))
     if row["kind"] == "number":
-        return own.number_mechanism(name, epsilon)
+        return custom_mechanisms.number_mechanism(name, epsilon)
     made: Shape = mechanisms()[name](epsilon, int(number(row, "size")))
     return made
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison, own
-from deniable.simulations.frame.comparison import look, number
-from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison, custom_mechanisms
+from deniable.simulations.engine.comparison import look, number
+from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.mechanisms.measuring import PEOPLE, SOME, with_costs
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _findings(rows: Sequence[Row], options: Options) -> list[str]:
 
 
 def _label(row: Row) -> str:
-    return own.label(str(row["kind"]), str(row["mechanism"]))
+    return custom_mechanisms.label(str(row["kind"]), str(row["mechanism"]))
 
 
 def _against(rows: Sequence[Row], key: str, title: str, axis: str) -> matplotlib.figure.Figure:

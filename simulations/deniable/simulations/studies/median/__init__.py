@@ -42,9 +42,9 @@ import numpy as np
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.frame import comparison, option
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.comparison import Series
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.studies.median.central import choose, near_points, own_quantile
 from deniable.simulations.studies.median.local_search import crowd, once, search, two_groups
 from deniable.simulations.studies.median.people import (

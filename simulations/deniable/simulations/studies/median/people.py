@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.engine.comparison import Series, look
 
 LOCAL = Series("local", "search", "local, in turn", look(0))
 TWO_GROUPS = Series("local", "two-groups", "local, two groups", look(5))

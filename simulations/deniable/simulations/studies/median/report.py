@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame import comparison
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.figures import FAINT, new_figure
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.median.local_search import GROUPS, LEFT_OUT
 from deniable.simulations.studies.median.people import (
     ALL,

@@ -6,7 +6,7 @@ hardest distribution (`distributions.py`) exactly and measured (`measure.py`), t
 (`limits.py`), and how fast each falls with the people (`slopes.py`).
 """
 
-from deniable.simulations.frame.study import Study
+from deniable.simulations.engine.study import Study
 from deniable.simulations.studies.minimax.cell import run_cell
 from deniable.simulations.studies.minimax.options import OPTIONS, make_cells
 from deniable.simulations.studies.minimax.report import make_report

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.frame.study import Cell, Row
+from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.studies.minimax.clips import sharpened
 from deniable.simulations.studies.minimax.distributions import (
     TwoPoints,

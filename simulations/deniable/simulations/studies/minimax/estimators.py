@@ -44,7 +44,7 @@ from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
-from deniable.simulations.frame import own
+from deniable.simulations.engine import custom_mechanisms
 
 Array = NDArray[np.float64]
 MODELS = {
@@ -175,7 +175,7 @@ def table_of(name: str, epsilon: Epsilon) -> NumberTable:
 
         found = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
         return whole_table(found, epsilon, LEVELS)
-    return own.number_mechanism(name, epsilon)
+    return custom_mechanisms.number_mechanism(name, epsilon)
 
 
 def _best_clip(estimator: Estimator) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deniable.simulations.frame import own
-from deniable.simulations.frame.figures import LOOKS, Look
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine import custom_mechanisms
+from deniable.simulations.engine.figures import LOOKS, Look
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.minimax.estimators import MANY_LEVELS
 from deniable.simulations.studies.minimax.slopes import number
 
@@ -24,7 +24,7 @@ OTHER = Look("#8a8f98", "X", (0, (4, 1, 1, 1)))  # tables that the reader named
 
 
 def label(estimator: str) -> str:
-    return LABELS.get(estimator) or f"local, {own.label('number', estimator)}"
+    return LABELS.get(estimator) or f"local, {custom_mechanisms.label('number', estimator)}"
 
 
 def look_of(estimator: str) -> Look:

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 from deniable.shared.errors import WrongUse
-from deniable.simulations.frame import option, own
-from deniable.simulations.frame.study import Cell, Options
+from deniable.simulations.engine import custom_mechanisms, option
+from deniable.simulations.engine.study import Cell, Options
 from deniable.simulations.studies.minimax.estimators import MANY_LEVELS, MODELS
 from deniable.simulations.studies.minimax.measure import GROUPS
 
@@ -33,7 +33,7 @@ MANY_FROM = 2.0  # ε above which, and k between 2 and infinity, three values ar
 def _mechanism(name: str, given: Any) -> str:  # Any: a class, or its name
     if given in (*LOCAL, MANY_LEVELS):
         return str(given)
-    return str(own.option_for("number").read(name, given)[0])
+    return str(custom_mechanisms.mechanisms_option("number").read(name, given)[0])
 
 
 OPTIONS = (

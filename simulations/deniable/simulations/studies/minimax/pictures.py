@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.minimax.estimators import MODELS, model_of
 from deniable.simulations.studies.minimax.labels import label, look_of, middle_epsilon, shown
 from deniable.simulations.studies.minimax.slopes import Slope, number

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.minimax.estimators import model_of
 from deniable.simulations.studies.minimax.labels import LABELS, label, middle_epsilon, shown
 from deniable.simulations.studies.minimax.slopes import Slope, number, slopes

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.minimax.estimators import model_of
 
 CLOSE = 0.02

@@ -19,11 +19,11 @@ import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.frame import option
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.rows import FORMULA
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine import option
+from deniable.simulations.engine.comparison import Series
+from deniable.simulations.engine.estimator_rows import FORMULA
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.studies.regression import line, logistic
 from deniable.simulations.studies.regression.asking import Array
 from deniable.simulations.studies.regression.known import Known

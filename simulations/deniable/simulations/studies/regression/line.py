@@ -37,7 +37,7 @@ import numpy as np
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central import regression as central
-from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.engine.comparison import Series, look
 from deniable.simulations.studies.regression import squares
 from deniable.simulations.studies.regression.asking import Array, Bit, Ratio, search
 from deniable.simulations.studies.regression.known import Known, known

@@ -42,7 +42,7 @@ from scipy.special import expit
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import logistic as central
-from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.engine.comparison import Series, look
 from deniable.simulations.studies.regression.asking import (
     TAILS,
     Array,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison, drawing
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.comparison import Series
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.rows import FORMULA
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison, estimator_rows
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.comparison import Series
+from deniable.simulations.engine.estimator_rows import FORMULA
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.regression import line, logistic
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ def _error_figure(
     limited: Series,
 ) -> matplotlib.figure.Figure:
     titles, unit = ("a trusted server", "devices"), "root mean squared error of the slope"
-    figure, panels = drawing.panels(titles, "people", unit)
+    figure, panels = estimator_rows.panels(titles, "people", unit)
     for axes, series in zip(panels, (trusted, devices), strict=True):
         for each in series:
-            drawing.draw(axes, rows, each, "people", exact=FORMULA)
-    drawing.draw_limit(panels[1], rows, limited, "people", "limit")
+            estimator_rows.draw(axes, rows, each, "people", exact=FORMULA)
+    estimator_rows.draw_limit(panels[1], rows, limited, "people", "limit")
     for axes in panels:
         axes.legend(loc="lower left", fontsize=9)
     figure.suptitle(f"{what}, ε {epsilon}", fontsize=12)
@@ -161,10 +161,15 @@ def _epsilon_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
         limits = {float(str(row["epsilon"])): row for row in forms.of(rows, limited)}
         least = [people * comparison.number(limits[e], "limit") for e in epsilons]
         axes.plot(
-            epsilons, least, color=limited.look.color, ls=drawing.DOTS, lw=1.2, label="local limit"
+            epsilons,
+            least,
+            color=limited.look.color,
+            ls=estimator_rows.DOTS,
+            lw=1.2,
+            label="local limit",
         )
         axes.set(xscale="log", yscale="log", xlabel="ε", title=title)
-        drawing.plain_ticks(axes, epsilons)
+        estimator_rows.plain_ticks(axes, epsilons)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
     panels[0].set_ylabel("n × mean squared error")
     figure.suptitle(f"Slopes, on {people:,} devices", fontsize=12)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.frame import option
-from deniable.simulations.frame.study import Cell, Options, Row, Study
+from deniable.simulations.engine import option
+from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.select import chances
 from deniable.simulations.studies.select.report import report

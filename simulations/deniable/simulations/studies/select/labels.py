@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deniable.simulations.frame.comparison import look
+from deniable.simulations.engine.comparison import look
 
 LABELS = {
     "mean": "no privacy",

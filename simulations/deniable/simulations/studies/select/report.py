@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.select.labels import LABELS, LOOKS
 
 if TYPE_CHECKING:

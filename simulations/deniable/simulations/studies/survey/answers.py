@@ -20,7 +20,7 @@ from typing import assert_never
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
-from deniable.simulations.frame.withheld import Withheld, digest
+from deniable.simulations.engine.redaction import Redacted, digest
 from deniable.simulations.studies.survey.people import NO_TEXTS, NO_VECTORS, Population
 
 ASSUMED = {"bit": "10 % say yes", "number": "all in the middle", "choice": "options alike"}
@@ -42,12 +42,12 @@ def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
     }, len(lines)
 
 
-def withheld(populations: Mapping[str, Population]) -> dict[str, Withheld]:
+def withheld(populations: Mapping[str, Population]) -> dict[str, Redacted]:
     """For options and cells: one digest of all questions together, since that of a single one
     would be found by trying."""
     texts = {name: json.dumps(population) for name, population in populations.items()}
     together = digest(json.dumps(texts, sort_keys=True).encode())
-    return {name: Withheld(together, text) for name, text in texts.items()}
+    return {name: Redacted(together, text) for name, text in texts.items()}
 
 
 def from_options(

@@ -25,8 +25,8 @@ import numpy as np
 from deniable.server.estimation import Estimate, estimates
 from deniable.shared.survey.questions import Question, parse_question
 from deniable.shared.survey.reader import Reader
-from deniable.simulations.frame.study import Cell, Row
-from deniable.simulations.frame.withheld import content
+from deniable.simulations.engine.redaction import content
+from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.population import whole_people
 from deniable.simulations.studies.survey.people import Counts, People, people_of
 from deniable.simulations.studies.survey.shuffled import shuffled_half_width

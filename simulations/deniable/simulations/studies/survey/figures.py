@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.simulations.frame.comparison import number, pick
-from deniable.simulations.frame.figures import INK, LOOKS, new_figure
-from deniable.simulations.frame.shuffler import SHUFFLED
-from deniable.simulations.frame.study import Row
+from deniable.simulations.engine.comparison import SHUFFLED, number, pick
+from deniable.simulations.engine.figures import INK, LOOKS, new_figure
+from deniable.simulations.engine.study import Row
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deniable.simulations.frame import comparison, shuffler
-from deniable.simulations.frame.comparison import number
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison
+from deniable.simulations.engine.comparison import number
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.survey.figures import attack_figure, interval_figure
 
 TRUE_ANSWERS = (
@@ -69,7 +69,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "A trusted server is given the same ε for one person who answers otherwise, for "
                 "each "
                 "question by itself; a shuffler gets reports at a larger ε₀, which all together "
-                f"keep (ε, {options['delta']:g}), in theory: it {shuffler.TRUST}."
+                f"keep (ε, {options['delta']:g}), in theory: it {comparison.TRUST}."
             ),
         ],
         document=comparison.cells_document(options, rows),
@@ -126,7 +126,7 @@ def _findings(
         )
     mixed = [row for row in widest if row["shuffled"] is not None]
     parts = ", ".join(f"{r['question']} to ± {_amount(r, 'shuffled')}" for r in mixed)
-    third = f"A shuffler would give {parts}; it {shuffler.TRUST}."
+    third = f"A shuffler would give {parts}; it {comparison.TRUST}."
     return [first, f"{second}.", *([third] if mixed else [])]
 
 

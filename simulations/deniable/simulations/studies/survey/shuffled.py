@@ -1,7 +1,7 @@
 """What a shuffler would tell of one question: 95 % half widths, by formula.
 
 Its reports are at the ε₀ that n honest people make as private as the survey says, (ε, δ), by the
-mechanism that such a question would have (`frame/shuffler.py`). Where each person is asked one of d
+mechanism that such a question would have. Where each person is asked one of d
 questions, so many fewer are mixed, and who is asked adds to the error. Not known for other kinds.
 """
 
@@ -12,7 +12,7 @@ import math
 from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design
 from deniable.shared.survey.questions import Bit, Choice, Question
-from deniable.simulations.frame.comparison import Z95
+from deniable.simulations.engine.comparison import Z95
 from deniable.simulations.studies.survey.people import Numbers, People
 
 

@@ -24,8 +24,8 @@ from deniable.server.surveys.template import template
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import question_document
-from deniable.simulations.frame import comparison, option, shuffler
-from deniable.simulations.frame.study import Cell, Options, Study
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.study import Cell, Options, Study
 from deniable.simulations.studies.survey import answers
 from deniable.simulations.studies.survey.cell import run
 from deniable.simulations.studies.survey.report import report
@@ -35,7 +35,7 @@ LEAST_ASKED = 50  # people for each question but one: with fewer, one might not 
 
 
 def _shares(name: str, given: Any) -> list[float]:  # Any: as it was given
-    return [_forged(name, value) for value in option.each(given)]
+    return [_forged(name, value) for value in option.listed_values(given)]
 
 
 def _forged(name: str, given: Any) -> float:
@@ -87,7 +87,7 @@ OPTIONS = (
     option.Option("people", None, _people, f"how many (default {DEFAULT}, or all of the CSV)"),
     option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _shares, "shares of forged reports"),
     option.Option("within", 0.01, _within, "the ± that is wanted, of 1 or of the range", "X"),
-    shuffler.option_for(),
+    comparison.delta_option(),
     option.repetitions(200),
 )
 

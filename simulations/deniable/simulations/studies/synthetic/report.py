@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deniable.simulations.frame import comparison, drawing
-from deniable.simulations.frame import rows as forms
-from deniable.simulations.frame.figures import new_figure
-from deniable.simulations.frame.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine import comparison, estimator_rows
+from deniable.simulations.engine import estimator_rows as forms
+from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.synthetic.limits import SURE
 from deniable.simulations.studies.synthetic.series import (
     BLR,
@@ -129,7 +129,7 @@ def _table(rows: Sequence[Row]) -> Table:
 def _error_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:
     words = (f"Tables of two of {d} attributes, ε {epsilon}", "standard error of a share")
     shown = (LOCAL, CELLS, CENTRAL, NONE)
-    return drawing.both_questions(rows, shown, "people", words, LOCAL, drawn=True)
+    return estimator_rows.both_questions(rows, shown, "people", words, LOCAL, drawn=True)
 
 
 def _largest_figure(rows: Sequence[Row], d: int, epsilon: str) -> matplotlib.figure.Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deniable.simulations.frame.comparison import Series, look
+from deniable.simulations.engine.comparison import Series, look
 
 LOCAL = Series("local", "characters", "devices, characters", look(0))
 LOCAL_PEOPLE = Series("local", "synthetic", "devices, synthetic people", look(5))

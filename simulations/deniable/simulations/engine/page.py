@@ -1,4 +1,7 @@
-"""The page of a study: self-contained, without a script, readable on a phone and on paper."""
+"""The page of a study: self-contained, without a script, readable on a phone and on paper.
+
+How a page of a study looks: light and dark, on paper, from 320 px on.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,50 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from deniable.simulations.frame.figures import INK, ON_DARK, Drawn
-from deniable.simulations.frame.formulas import mathml
-from deniable.simulations.frame.study import Report, Study, Table
-from deniable.simulations.frame.style import STYLE
+from deniable.simulations.engine.figures import INK, ON_DARK, DrawnFigure
+from deniable.simulations.engine.formulas import mathml
+from deniable.simulations.engine.study import Report, Study, Table
+
+_DARK = "; ".join(f"--c{light[1:]}: {dark}" for light, dark in ON_DARK.items())
+PAGE_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #5c6370; --line: #d8dbe0;
+  --soft: #f4f5f7 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --paper: #16181c; --faint: #a9afbb; --line: #3a3f47; --soft: #1f2228; %s }
+}
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 56rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
+  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word }
+h1 { font-size: 1.6rem; line-height: 1.25; text-wrap: balance }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem }
+.finding { font-size: 1.1rem } figure { margin: 1.8rem 0 .4rem } a { color: inherit }
+.wide { overflow-x: auto } .wide svg { display: block; width: 100%; min-width: 34rem; height: auto }
+.wide:focus-visible, pre:focus-visible { outline: 2px solid currentColor; outline-offset: 2px }
+figcaption, .faint { color: var(--faint) } .files { color: var(--faint); font-size: .9rem }
+table { border-collapse: collapse; font-size: .85rem }
+th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; font-variant-numeric: tabular-nums }
+th:first-child, td:first-child { text-align: left }
+pre { font-size: .85rem; overflow-x: auto; padding: .8rem; background: var(--soft) }
+dt { margin-top: .9rem } dd { margin: .3rem 0 0 } math { font-size: 1.15rem; text-align: left }
+mfrac > * { padding-block: .1em }
+math[display="block"] { display: block math; width: max-content; margin: .2rem 0 }
+details { margin: .6rem 0 } summary { cursor: pointer; padding: .25rem 0 }
+.cards { list-style: none; padding: 0; display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)) }
+.cards li { border: 1px solid var(--line); padding: 1rem }
+.cards h2 { margin: 0 0 .4rem } .cards p { margin: .6rem 0 0; font-size: .95rem }
+.cards img { display: block; width: 100%; height: auto }
+@media (prefers-color-scheme: dark) { .cards img { filter: invert(1) hue-rotate(180deg) } }
+body:has(.cards) { max-width: 76rem }
+@media print {
+  body, body:has(.cards) { max-width: none; padding: 0; color: #000; background: #fff }
+  .wide, pre { overflow: visible } .wide svg { min-width: 0 } pre { white-space: pre-wrap }
+  figure, .cards li, dd, tr { break-inside: avoid } h2 { break-after: avoid }
+  .cards img { filter: none } table { font-size: .7rem } nav { display: none }
+}
+""".replace("%s", _DARK)
+
 
 NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 LONG = 16  # lines of a table that fit on a small screen: a longer one is folded behind its title
@@ -22,7 +65,9 @@ WORDS = (  # markup
 )
 
 
-def page(study: Study, report: Report, drawn: Sequence[Drawn], record: str, again: str) -> str:
+def page(
+    study: Study, report: Report, drawn: Sequence[DrawnFigure], record: str, again: str
+) -> str:
     """`again` is what gives the same in Python, or nothing."""
     csv = f'<a href="{study.name}.csv">{study.name}.csv</a>'
     ways = [f"Numbers: {csv}"]
@@ -55,19 +100,19 @@ def document(title: str, parts: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head>\n<body><main>\n"
         + "\n".join(part for part in parts if part)
         + "\n</main></body></html>\n"
     )
 
 
-def excerpt(report: Report, drawn: Sequence[Drawn]) -> str:
+def excerpt(report: Report, drawn: Sequence[DrawnFigure]) -> str:
     """What was found, for a notebook's own page: sentences and figures."""
     sentences = (f"<p>{escape(sentence)}</p>" for sentence in report.findings)
     return "\n".join([*sentences, *map(_figure, drawn)])
 
 
-def _figure(drawn: Drawn) -> str:
+def _figure(drawn: DrawnFigure) -> str:
     drawing = inline(drawn.svg, drawn.name, drawn.caption)
     return (
         f"<figure>{_wide(drawing, f'Figure: {drawn.name}')}"
@@ -75,7 +120,7 @@ def _figure(drawn: Drawn) -> str:
     )
 
 
-def _files(drawn: Drawn) -> str:
+def _files(drawn: DrawnFigure) -> str:
     links = (
         f'<a href="{drawn.name}.{kind}" aria-label="Figure {drawn.name} as {kind.upper()}">'
         f"{kind.upper()}</a>"
@@ -144,3 +189,20 @@ def _table(table: Table) -> str:
 def _rows(table: Table) -> Iterator[str]:
     for row in table.rows:
         yield "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+
+
+def index_page(cards: Iterable[str]) -> str:
+    """Return the page of `simulate all`: a card for each study."""
+    title = "What does privacy cost?"
+    parts = [f"<h1>{title}</h1>", f'<p class="faint">{WORDS}</p>', '<ul class="cards">']
+    return document(f"{title} – deniable", [*parts, *cards, "</ul>"])
+
+
+def card(study: Study, report: Report) -> str:
+    """Return a study's question, its first figure and its first finding, linked to its page."""
+    figure = report.figures[0]
+    return (
+        f'<li><h2><a href="{study.name}/index.html">{escape(study.question)}</a></h2>'
+        f'<img src="{study.name}/{figure.name}.svg" alt="{escape(figure.caption)}">'
+        f"<p>{escape(report.findings[0])}</p></li>"
+    )

@@ -16,12 +16,12 @@ from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.simulations.frame import option
+from deniable.simulations.engine import option
 
 SHAPES = (NumberTable, SupportDesign)
 
 
-def option_for(kind: str, names: str = "") -> option.Option:
+def mechanisms_option(kind: str, names: str = "") -> option.Option:
     """`names` are the mechanisms where nothing is said; all of this kind if they are none."""
 
     def read(name: str, given: Any) -> str:  # Any: a class, or its name

@@ -64,7 +64,7 @@ def several(one: Reader) -> Reader:
     """
 
     def read_each(name: str, given: Any) -> list[Any]:
-        values = [one(name, value) for value in each(given)]
+        values = [one(name, value) for value in listed_values(given)]
         if not values:
             raise WrongUse(f"{name}: at least one value, with commas between several")
         return list(dict.fromkeys(values))
@@ -72,7 +72,7 @@ def several(one: Reader) -> Reader:
     return read_each
 
 
-def each(given: Any) -> list[Any]:
+def listed_values(given: Any) -> list[Any]:
     """The values in a text with commas, in a sequence, or the one that it is."""
     if isinstance(given, str):
         return [part.strip() for part in given.split(",") if part.strip()]

@@ -9,6 +9,12 @@ There are two questions, and a study that answers both says so: of *these people
 is drawn, in the columns above; and of *the population they are drawn from*, which has the error of
 sampling as well, in `exact_drawn`, `measured_drawn`, `error_drawn`. `limit`, `limit_drawn` are what
 no mechanism of the same model is below, null where that is not known.
+
+What a shuffler buys: reports that say more, each alone, and give away as little when mixed.
+
+How much more, ε₀ for ε, is what the planner says too (`deniable.server.planning.shuffled`).
+Reports are those of the mechanism that a question would have at ε₀, one from each person; with
+several reports from each, shufflers can do better, at least in theory.
 """
 
 from __future__ import annotations
@@ -21,11 +27,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.frame.figures import LOOKS, Look, new_figure
-from deniable.simulations.frame.study import Row, Table
+from deniable.server.planning.shuffled import DELTA
+from deniable.simulations.engine import option
+from deniable.simulations.engine.figures import LOOKS, Look, new_figure
+from deniable.simulations.engine.study import Row, Table
 
 if TYPE_CHECKING:
     import matplotlib.figure
+
 
 Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
@@ -246,3 +255,12 @@ def look(place: int) -> Look:
 def cells_document(options: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     """What --json prints: the options, and the rows as cells. Any: what JSON can hold."""
     return {"options": dict(options), "cells": [dict(row) for row in rows]}
+
+
+TRUST = "needs n honest people and trusts the shuffler"
+SHUFFLED = Series("shuffled", "shuffled", "shuffled", Look("#8c510a", "X", (0, (4, 1, 1, 1))))
+
+
+def delta_option() -> option.Option:
+    words = "the probability that a shuffler's promise gives up"
+    return option.Option("delta", DELTA, option.inside(), words, "δ")

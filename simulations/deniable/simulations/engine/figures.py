@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deniable.simulations.frame.study import Figure
+from deniable.simulations.engine.study import Figure
 
 if TYPE_CHECKING:
     import matplotlib.figure
+
 
 INK = "#1c1e21"
 FAINT = "#8a8f98"
@@ -53,7 +54,7 @@ ON_DARK = {  # the same colours on a dark page: a page takes these there
     "#56b4e9": "#8fd0f5",
     "#8c510a": "#c98a4b",
 }
-STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
+MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
     "svg.hashsalt": "deniable",
     "font.size": 10,
     "axes.spines.top": False,
@@ -87,11 +88,11 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 def styled() -> Iterator[None]:
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(MATPLOTLIB_STYLE):
         yield
 
 
-class Drawn:
+class DrawnFigure:
     """A figure, drawn and laid out once for both of its files."""
 
     def __init__(self, figure: Figure) -> None:

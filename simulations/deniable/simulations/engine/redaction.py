@@ -14,7 +14,7 @@ import hashlib
 from typing import Self
 
 
-class Withheld(str):
+class Redacted(str):
     __slots__ = ("data",)
     data: str
 
@@ -33,4 +33,4 @@ def digest(data: bytes) -> str:
 
 def content(text: object) -> str:
     """The data behind a text that may be withheld, or the text itself."""
-    return text.data if isinstance(text, Withheld) else str(text)
+    return text.data if isinstance(text, Redacted) else str(text)

@@ -1,0 +1,165 @@
+"""The cells of a study: each computed with its own seed, anywhere, and kept in a journal.
+
+A cell's generator is seeded with the root seed and the cell's parameters:
+`SeedSequence(root, spawn_key=...)` with the first 128 bits of SHA-256 of them. So its numbers are
+the same in every order, in every process, and whatever other cells there are.
+
+The journal has one line of JSON for each finished cell, forced to disk, so that an interrupted run
+resumes. Its first line states the study, seed, options and program; if they differ, it starts over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deniable.server.work.map_merge import map_merge
+from deniable.shared.errors import WrongUse
+from deniable.simulations.engine.study import Cell, Options, Row, Run, Study
+
+JOURNAL_FILE = "cells.jsonl"
+PARTS = ("client", "server", "shared", "simulations")  # studies run the real estimators
+
+
+def run_cells(
+    study: Study,
+    cells: Sequence[Cell],
+    seed: int,
+    where: str = "local",
+    journal: Journal | None = None,
+    finished: Callable[[int], None] = lambda _count: None,
+) -> list[Row]:
+    """Return all rows in the order of the cells, and report to `finished` how many are done."""
+    known = {_cell_text(cell): rows for cell, rows in journal.entries} if journal else {}
+    missing = [cell for cell in cells if _cell_text(cell) not in known]
+    done = len(cells) - len(missing)
+
+    def arrived(number: int, rows: Sequence[Row]) -> None:
+        nonlocal done
+        done += 1
+        known[_cell_text(missing[number])] = rows
+        if journal:
+            journal.add(missing[number], rows)
+        finished(done)
+
+    finished(done)
+    run_cell = partial(_run_cell, study.name, study.run, seed)
+    map_merge(run_cell, missing, lambda nothing, _rows: nothing, None, where, arrived)
+    return [row for cell in cells for row in known[_cell_text(cell)]]
+
+
+def cell_generator(name: str, seed: int, cell: Cell) -> np.random.Generator:
+    digest = hashlib.sha256(f"{name} {_cell_text(cell)}".encode()).digest()
+    key = tuple(int(word) for word in np.frombuffer(digest[:16], "<u4"))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def _run_cell(name: str, run: Run, seed: int, cell: Cell) -> list[Row]:
+    """Return the rows as they would come from a journal. Each process imports `run` by its name."""
+    rows = run(cell, cell_generator(name, seed, cell))
+    plain: list[Row] = json.loads(json.dumps(list(rows), default=lambda number: number.item()))
+    return plain
+
+
+def _cell_text(cell: Cell) -> str:
+    return json.dumps(cell, sort_keys=True)
+
+
+# Journal
+
+
+@contextmanager
+def open_journal(
+    folder: Path | None, study: Study, seed: int, options: Options
+) -> Iterator[Journal | None]:
+    """Open the journal in this folder, which is created if necessary; None without a folder."""
+    if folder is None:
+        yield None
+        return
+    header = {
+        "study": study.name,
+        "seed": seed,
+        "options": options,
+        "program": _program_digest(study),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = Journal(folder / JOURNAL_FILE, header)
+    except OSError as error:
+        raise WrongUse(f"--out {folder} cannot be written: {error.strerror}") from None
+    if journal.started_over:
+        message = f"{folder} holds another run (arguments, seed or program): starting over"
+        print(message, file=sys.stderr)
+    elif journal.entries:
+        print(f"resuming: {len(journal.entries)} cells are already finished", file=sys.stderr)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+class Journal:
+    """Finished cells of an earlier run in `entries`, and a file to which new ones are added.
+
+    `started_over` is true if the file held the journal of another run.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:  # Any: what JSON can hold
+        header = json.loads(json.dumps(header))
+        lines = _whole_lines(path)
+        self.started_over = bool(lines) and lines[0] != header
+        if not lines or self.started_over:
+            lines = [header]
+        self.entries: list[tuple[Cell, Sequence[Row]]] = [
+            (line["cell"], line["rows"]) for line in lines[1:]
+        ]
+        whole = path.with_suffix(".new")
+        whole.write_text("".join(_line(line) for line in lines), "utf-8")
+        whole.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def add(self, cell: Cell, rows: Sequence[Row]) -> None:
+        self._file.write(_line({"cell": cell, "rows": list(rows)}))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _program_digest(study: Study) -> str:
+    """Return a digest of every source file that a cell's numbers may depend on: ours and the
+    study's own."""
+    digest = hashlib.sha256()
+    roots = [import_module(f"deniable.{part}").__path__[0] for part in PARTS]
+    sources = [path for root in roots for path in sorted(Path(root).rglob("*.py"))]
+    for path in (*sources, Path(inspect.getfile(study.run))):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _line(document: Mapping[str, Any]) -> str:  # Any: what JSON can hold
+    return json.dumps(document, allow_nan=False) + "\n"
+
+
+def _whole_lines(path: Path) -> list[Any]:
+    """Return the lines up to the first that was not written completely."""
+    lines: list[Any] = []
+    if path.exists():
+        for text in path.read_text("utf-8").splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break
+    return lines

@@ -1,0 +1,145 @@
+"""The verb `simulate`: runs one study, or all of them, and prints or writes the result.
+
+A study's module is imported only when that study is requested, so that `deniable --help` need not
+wait for numpy.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deniable.shared.cli.verb import Verb
+from deniable.shared.errors import WrongUse
+from deniable.simulations.engine.option import Option, read
+from deniable.simulations.engine.study import SEED, load, summaries
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
+
+ALL = "all"
+ALL_SUMMARY = "every study, and a page with a card for each"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    studies = parser.add_subparsers(
+        dest="study", metavar="STUDY", required=True, parser_class=_StudyParser
+    )
+    for name, summary in {**summaries(), ALL: ALL_SUMMARY}.items():
+        studies.add_parser(name, help=summary, description=summary).set_defaults(study=name)
+
+
+class _StudyParser(ArgumentParser):
+    """Parser that imports its study, and adds the study's options, only when it is used."""
+
+    _filled = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # Any: argparse's
+        if not self._filled:
+            self._filled = True
+            self._fill(self.prog.split()[-1])
+        return super().parse_known_args(args, namespace)
+
+    def _fill(self, name: str) -> None:
+        if name == ALL:
+            self.add_argument(
+                "--out", type=Path, metavar="DIR", required=True, help="folder for the pages"
+            )
+            _add_seed(self)
+            return
+        try:
+            study = load(name)
+        except ModuleNotFoundError as error:
+            self.exit(
+                2,
+                f"{self.prog}: needs {error.name}, which is not installed; "
+                "run: pip install 'deniable[simulations]'\n",
+            )
+        for option in study.options:
+            _add_option(self, option)
+        _add_common(self, study.where)
+
+
+def _add_option(parser: ArgumentParser, option: Option) -> None:
+    default = "" if option.default in (None, []) else f" (default {option.default})"
+    settings: dict[str, Any] = {  # Any: keyword arguments of argparse's, each its own type
+        "metavar": option.metavar,
+        "help": (option.help + default).replace("%", "%%"),
+        "default": SUPPRESS,
+    }
+    if option.positional:
+        parser.add_argument(option.name, nargs="?", **settings)
+    else:
+        action = "append" if option.repeated else "store"
+        parser.add_argument(f"--{option.name}", action=action, **settings)
+
+
+def _add_common(parser: ArgumentParser, where: str) -> None:
+    group = parser.add_argument_group("where to run and what to write")
+    group.add_argument(
+        "--out", type=Path, metavar="DIR", help="write a page, figures, a CSV and run.toml here"
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON document")
+    _add_seed(group)
+    group.add_argument(
+        "--on",
+        default=where,
+        metavar="WHERE",
+        help="local, pool, dask, or dask:ADDRESS of a scheduler (default %(default)s)",
+    )
+
+
+def _add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help="root of all randomness (default %(default)s)"
+    )
+
+
+def simulate(arguments: Namespace) -> int:
+    from deniable.simulations.engine.study_result import run
+
+    if arguments.seed < 0:
+        raise WrongUse(f"--seed takes a whole number from 0 on, got {arguments.seed}")
+    if arguments.study == ALL:
+        return _simulate_all(arguments.out, arguments.seed)
+    study = load(arguments.study)
+    positional = {option.name for option in study.options if option.positional}
+    names = {option.name for option in study.options}
+    given = {name: value for name, value in vars(arguments).items() if name in names}
+    options = study.check(
+        read(study.options, given, lambda n: n.upper() if n in positional else f"--{n}")
+    )
+    result = run(study, options, arguments.seed, arguments.on, arguments.out, show_progress=True)
+    if arguments.out:
+        print(f"written: {result.write(arguments.out)}", file=sys.stderr)
+    print(json.dumps(result.report.document, allow_nan=False) if arguments.json else result)
+    return 0
+
+
+def _simulate_all(folder: Path, seed: int) -> int:
+    """Write each study into its own folder; finished cells are not computed again."""
+    from deniable.simulations.engine.page import card, index_page
+    from deniable.simulations.engine.study_result import run
+
+    cards = []
+    for name in summaries():
+        study = load(name)
+        options = study.check(read(study.options, {}))
+        result = run(study, options, seed, out=folder / name, show_progress=True)
+        result.write(folder / name)
+        cards.append(card(study, result.report))
+    (folder / "index.html").write_text(index_page(cards), "utf-8")
+    print(f"written: {folder / 'index.html'}", file=sys.stderr)
+    return 0
+
+
+SIMULATE = Verb(
+    "simulate",
+    "what privacy costs, before anyone is asked",
+    add_arguments,
+    simulate,
+    example="deniable simulate bit --out bit",
+)

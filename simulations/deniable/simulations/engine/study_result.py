@@ -1,0 +1,224 @@
+"""Run a study, and its result: as rows, text, a data frame, figures, and files.
+
+`--out` writes the page, the figures, a table with every digit (CSV, and Parquet where pyarrow is
+installed), and `run.toml`, which records what reproduces the same numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Any
+
+from deniable.server.work.progress import progress
+from deniable.shared.errors import WrongUse
+from deniable.simulations.engine.cells import open_journal, run_cells
+from deniable.simulations.engine.figures import DrawnFigure, styled
+from deniable.simulations.engine.option import read
+from deniable.simulations.engine.page import excerpt, page
+from deniable.simulations.engine.study import SEED, Options, Report, Row, Study, Table, load
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+DATA_FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+RECORDED_VERSIONS = ("deniable", "numpy", "scipy", "matplotlib")
+
+
+@dataclass(frozen=True, repr=False)
+class StudyResult:
+    """Result of a study. `rows` are plain mappings, one for each line of its table."""
+
+    study: Study
+    options: Options
+    seed: int
+    rows: Sequence[Row]
+
+    @cached_property
+    def report(self) -> Report:
+        """Findings, figures and tables, computed from the rows."""
+        return self.study.report(self.options, self.rows)
+
+    @property
+    def findings(self) -> Sequence[str]:
+        """Sentences that answer the study's question."""
+        return self.report.findings
+
+    def frame(self) -> Any:  # Any: a type of whichever library is installed
+        """Return the rows as a data frame of pandas or polars, or as a table of Arrow."""
+        for library, maker in DATA_FRAMES.items():
+            if find_spec(library):
+                return getattr(import_module(library), maker)(_columns(self.rows))
+        raise WrongUse(f"a frame needs one of {', '.join(DATA_FRAMES)}; run: pip install pandas")
+
+    def figure(self, name: str | None = None) -> matplotlib.figure.Figure:
+        """Return the figure with this name, or the first one."""
+        figures = {figure.name: figure for figure in self.report.figures}
+        if name is not None and name not in figures:
+            raise WrongUse(f"there is no figure {name!r}; there are {', '.join(figures)}")
+        with styled():
+            return (figures[name] if name else next(iter(figures.values()))).draw()
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the page, figures, tables and run record; return the path of the page."""
+        folder, name = Path(folder), self.study.name
+        folder.mkdir(parents=True, exist_ok=True)
+        drawn = [DrawnFigure(figure) for figure in self.report.figures]
+        for figure in drawn:
+            (folder / f"{figure.name}.svg").write_text(figure.svg, "utf-8")
+            (folder / f"{figure.name}.png").write_bytes(figure.png)
+        (folder / f"{name}.csv").write_bytes(csv_bytes(self.rows))
+        _write_parquet(folder / f"{name}.parquet", self.rows)
+        record = self._run_record()
+        (folder / "run.toml").write_text(record, "utf-8")
+        html = page(self.study, self.report, drawn, record, self._as_python())
+        (folder / "index.html").write_text(html, "utf-8")
+        return folder / "index.html"
+
+    def _run_record(self) -> str:
+        """Return, as TOML, what reproduces the same numbers."""
+        versions = {"python": python_version()} | {n: _version(n) for n in RECORDED_VERSIONS}
+        tables = {
+            "run": {"study": self.study.name, "seed": self.seed},
+            "arguments": self.options,
+            "versions": versions,
+        }
+        return "\n".join(_toml_table(name, table) for name, table in tables.items())
+
+    def _as_python(self) -> str:
+        """Return Python code that gives the same rows; nothing where an option is a private file
+        of which only the digest is kept."""
+        if any(option.name not in self.options for option in self.study.options):
+            return ""
+        arguments = [
+            f"{option.name}={self.options[option.name]!r}" for option in self.study.options
+        ]
+        lines = [repr(self.study.name), *arguments, f"seed={self.seed}"]
+        call = ["result = simulate(", *(f"    {line}," for line in lines), ")", "result.frame()"]
+        return "\n".join(["from deniable.simulations import simulate", "", *call])
+
+    def __repr__(self) -> str:
+        """Return the tables and findings as plain text, for a terminal."""
+        lines = [self.study.question, ""]
+        for table in self.report.tables:
+            lines += [table.title, *_aligned(table), ""]
+        return "\n".join([*lines, *self.findings])
+
+    def _repr_html_(self) -> str:
+        """Return the findings and figures, for a notebook."""
+        return excerpt(self.report, [DrawnFigure(figure) for figure in self.report.figures])
+
+
+def simulate(
+    study: str | Study,
+    *,
+    seed: int = SEED,
+    on: str | None = None,
+    out: str | Path | None = None,
+    **options: Any,  # Any: what the study's options read
+) -> StudyResult:
+    """Run a study: one of ours by its name, or your own `Study`.
+
+    `on` is where its cells run: local, pool, dask or dask:ADDRESS. With `out`, finished cells are
+    kept in that folder, so that an interrupted run resumes, and the page is written there.
+
+    >>> simulate("repeat", epsilon=1, rounds=[1, 12]).rows[0]["scheme"]
+    'fresh'
+    """
+    study = load(study) if isinstance(study, str) else study
+    result = run(study, study.check(read(study.options, options)), seed, on, out)
+    if out is not None:
+        result.write(out)
+    return result
+
+
+def run(
+    study: Study,
+    options: Options,
+    seed: int,
+    on: str | None = None,
+    out: str | Path | None = None,
+    show_progress: bool = False,
+) -> StudyResult:
+    """Run a study with options that are already read; progress goes to standard error."""
+    if seed < 0:
+        raise WrongUse(f"a seed is a whole number from 0 on, got {seed}")
+    cells = study.cells(options)
+    shown = progress(study.name, len(cells)) if show_progress else nullcontext(lambda _count: None)
+    with (
+        open_journal(None if out is None else Path(out), study, seed, options) as journal,
+        shown as finished,
+    ):
+        rows = run_cells(study, cells, seed, on or study.where, journal, finished)
+    return StudyResult(study, options, seed, rows)
+
+
+def csv_bytes(rows: Sequence[Row]) -> bytes:
+    """Return the rows as CSV with every digit: reading a float gives the same float. None is
+    empty."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue().encode()
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[str | int | float | None]]:
+    """Return columns of one type each: numbers become text where a column has text, as "inf"."""
+    columns = {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
+    return {
+        key: [str(value) if value is not None else None for value in column]
+        if any(isinstance(value, str) for value in column)
+        else column
+        for key, column in columns.items()
+    }
+
+
+def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    try:
+        import pyarrow as pa
+        from pyarrow.parquet import write_table
+    except ModuleNotFoundError:
+        return  # it comes with `pip install 'deniable[archive]'`
+    write_table(pa.table(_columns(rows)), path)
+
+
+def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: what JSON can hold
+    """Return a table of TOML, which writes texts, numbers and lists as JSON does; what is nested
+    deeper becomes a text."""
+    lines = [f"{json.dumps(key)} = {_toml_value(value)}" for key, value in table.items()]
+    return "\n".join([f"[{name}]", *lines, ""])
+
+
+def _toml_value(value: Any) -> str:  # Any: what JSON can hold
+    nested = isinstance(value, Mapping) or value is None
+    return json.dumps(json.dumps(value) if nested else value, ensure_ascii=False)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _aligned(table: Table) -> Iterator[str]:
+    """Yield lines whose columns are as wide as their widest text; all but the first flush right."""
+    rows = [list(table.columns), *(list(row) for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *rest = (
+            text.rjust(width) if place else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join((first, *rest)).rstrip()

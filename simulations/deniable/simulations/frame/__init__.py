@@ -1,1 +1,0 @@
-"""What every study shares: cells, journal, figures, page, and the command that runs it."""
