@@ -18,7 +18,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
 from deniable.simulations.engine.comparison import Z95, figure, half_width
-from deniable.simulations.studies.bit.prices import exact_price
+from deniable.simulations.studies.bit import exact_price
 from deniable.simulations.studies.histogram.report import many_options_price
 from deniable.simulations.studies.median.central import choose
 from deniable.simulations.studies.median.local_search import GROUPS, once, search, two_groups

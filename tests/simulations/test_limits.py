@@ -20,7 +20,7 @@ from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations import simulate
 from deniable.simulations.engine.comparison import drawn_columns
 from deniable.simulations.engine.study import STUDIES
-from deniable.simulations.studies.bit.prices import drawn_price
+from deniable.simulations.studies.bit import drawn_price
 from deniable.simulations.studies.histogram.curator import with_best
 from deniable.simulations.studies.histogram.series import ADD, BEST
 

@@ -8,7 +8,7 @@ from scipy import optimize
 
 from deniable.simulations import simulate
 from deniable.simulations.central import subsample as central
-from deniable.simulations.studies.subsample import SHARP, formulas, limit
+from deniable.simulations.studies.subsample_aggregate import SHARP, formulas, limit
 from tests.plausible import assert_implausible, assert_plausible
 
 

@@ -10,7 +10,7 @@ from deniable.shared.privacy.caps import best_cap
 from deniable.simulations import simulate
 from deniable.simulations.central import vectors
 from deniable.simulations.population.caps import cap_probability, cosines
-from deniable.simulations.studies.compose.accounts import gaussian_mu
+from deniable.simulations.studies.privacy_accounts import gaussian_mu
 from tests.plausible import assert_implausible, assert_plausible
 
 

@@ -87,38 +87,62 @@ class Study:
     where: str = "local"  # where cells run by default
 
 
-STUDIES = {
-    "minimax": "what privacy costs at best: local, central and none, against the limit",
-    "bit": "a yes-or-no question: randomized response against a trusted count",
-    "test": "people needed to tell two shares apart, in each model",
-    "mean": "a bounded mean: local mechanisms against a trusted curator",
-    "histogram": "a choice among options: local mechanisms against noisy bins",
-    "mechanisms": "every mechanism against the least error that is possible, and its cost",
-    "vector": "a mean of vectors: PrivUnit on devices against noise of a trusted server",
-    "counts": "many counts of everybody: one drawn question against noise on each count",
-    "select": "which of many is the most: votes, and conditions as in model selection",
-    "median": "a median: local search against the exponential mechanism",
-    "regression": "the slope of a line, and of a logistic regression: trusted servers, devices",
-    "subsample": "a centre by subsample and aggregate, against a search on devices",
-    "synthetic": "tables of two attributes, and people made from them: devices against BLR",
-    "survey": "your own survey and population: intervals, people needed, attacks",
-    "shuffle": "what a shuffler would buy, between devices and a trusted server",
-    "attack": "what attackers learn of one person, from counts and from reports",
-    "compose": "many rounds: ε in all, by every way of counting it",
-    "repeat": "many rounds: what fresh, latched and two-stage noise give away",
+STUDIES = {  # name: (module in `studies`, summary)
+    "minimax": (
+        "minimax",
+        "what privacy costs at best: local, central and none, against the limit",
+    ),
+    "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
+    "test": ("test", "people needed to tell two shares apart, in each model"),
+    "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
+    "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
+    "mechanisms": (
+        "mechanisms",
+        "every mechanism against the least error that is possible, and its cost",
+    ),
+    "vector": (
+        "vector",
+        "a mean of vectors: PrivUnit on devices against noise of a trusted server",
+    ),
+    "counts": (
+        "counts",
+        "many counts of everybody: one drawn question against noise on each count",
+    ),
+    "select": ("select", "which of many is the most: votes, and conditions as in model selection"),
+    "median": ("median", "a median: local search against the exponential mechanism"),
+    "regression": (
+        "regression",
+        "the slope of a line, and of a logistic regression: trusted servers, devices",
+    ),
+    "subsample": (
+        "subsample_aggregate",
+        "a centre by subsample and aggregate, against a search on devices",
+    ),
+    "synthetic": (
+        "synthetic",
+        "tables of two attributes, and people made from them: devices against BLR",
+    ),
+    "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
+    "shuffle": (
+        "shuffled_count",
+        "what a shuffler would buy, between devices and a trusted server",
+    ),
+    "attack": ("attack", "what attackers learn of one person, from counts and from reports"),
+    "compose": ("composition", "many rounds: ε in all, by every way of counting it"),
+    "repeat": ("repeat", "many rounds: what fresh, latched and two-stage noise give away"),
 }
 ENTRY_POINT_GROUP = "deniable.studies"
-_MODULES = {name: f"deniable.simulations.studies.{name}" for name in STUDIES}
 
 
 def summaries() -> dict[str, str]:
     """Return the summary of every installed study by its name. Ours come first and win a name."""
-    return STUDIES | {point.name: f"own study, {point.module}" for point in _other_studies()}
+    ours = {name: summary for name, (_, summary) in STUDIES.items()}
+    return ours | {point.name: f"own study, {point.module}" for point in _other_studies()}
 
 
 def load(name: str) -> Study:
-    if name in _MODULES:
-        study = import_module(_MODULES[name]).STUDY
+    if name in STUDIES:
+        study = import_module(f"deniable.simulations.studies.{STUDIES[name][0]}").STUDY
     elif points := [point for point in _other_studies() if point.name == name]:
         study = points[0].load()
     else:
@@ -129,4 +153,4 @@ def load(name: str) -> Study:
 
 
 def _other_studies() -> list[EntryPoint]:
-    return [point for point in entry_points(ENTRY_POINT_GROUP) if point.name not in _MODULES]
+    return [point for point in entry_points(ENTRY_POINT_GROUP) if point.name not in STUDIES]

@@ -1,4 +1,4 @@
-"""What T rounds cost in all, by each way of counting: the ε for which (ε, δ) holds.
+"""Accounts of the total cost of T rounds: the ε for which (ε, δ) holds.
 
     basic        T ε, with δ = 0
     advanced     √(2 T ln(1/δ)) ε + T ε (e^ε - 1)                                             [1]
@@ -6,15 +6,15 @@
     clt          as T rounds of Gaussian noise with μ = 2 √T sinh(ε/2): a limit, no guarantee [3]
     exact        the least ε with  δ >= Σ_l C(T, l) [e^((T-l) ε) - e^(E + l ε)]_+ / (1 + e^ε)^T [4]
     gaussian     μ √T for T rounds of Gaussian noise, which is exact                          [3]
-    pld          privacy loss distributions, numerically and never too small                  [5]
+    pld          privacy loss distributions, numerical, never too small                       [5]
 
-"exact" is that of randomized response, the worst of all mechanisms with this ε; every local report
-of one bit is it. r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) is exact for it too.
+"exact" and r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) are exact for randomized
+response, the worst mechanism with this ε and the mechanism of every local report of one bit.
 
 [1] Dwork, Rothblum, Vadhan 2010. [2] Canonne, Kamath, Steinke 2020, for the conversion.
 [3] Dong, Roth, Su 2022. [4] Kairouz, Oh, Viswanath 2017, IEEE Trans. Inf. Theory 63(6).
-[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; by the library dp-accounting, which is
-the reference of the field: an accountant of our own would have to earn that trust.
+[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; computed by the library dp-accounting,
+which the field trusts.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def exact(epsilon: float, rounds: int, delta: float) -> float:
     false = ways + lies * epsilon - rounds * np.logaddexp(0, epsilon)
 
     def left(total: float) -> float:
-        above = np.minimum(0.0, total + false - true)  # what is not above adds nothing
+        above = np.minimum(0.0, total + false - true)  # a negative term adds nothing
         return math.fsum(np.exp(true) * -np.expm1(above)) - delta
 
     return _root(left, rounds * epsilon)
 
 
 def gaussian(mu: float, rounds: int, delta: float) -> float:
-    """`mu` is the sensitivity by the standard deviation, in one round."""
+    """Return the ε of `rounds` rounds; `mu` is sensitivity / standard deviation in one round."""
     mu *= math.sqrt(rounds)
 
     def left(total: float) -> float:
@@ -76,12 +76,13 @@ def gaussian(mu: float, rounds: int, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Of the Gaussian noise that is (ε, δ) in one round, and no more."""
+    """Return the μ of the least Gaussian noise that is (ε, δ) in one round."""
     return float(brentq(lambda mu: gaussian(mu, 1, delta) - epsilon, 1e-6, 50 + 10 * epsilon))
 
 
 def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Each round takes in each person with this probability; neighbours have one person more."""
+    """Return the ε where each round samples each person at this rate; a neighbour has one person
+    more or fewer."""
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
     one = from_gaussian_mechanism(1 / mu, sampling_prob=rate, value_discretization_interval=FINEST)
@@ -89,7 +90,8 @@ def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """The moments accountant: whole orders, by the binomial theorem; exact for removal."""
+    """Return the same by the moments accountant: whole orders, the binomial theorem, exact for
+    removal."""
     orders = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 1024, 40).astype(int)]))
 
     def renyi(order: int) -> float:
@@ -104,14 +106,14 @@ def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def _converted(renyi: Callable[[float], float], delta: float) -> float:
-    """The least over all orders."""
-    found = minimize_scalar(
+    """Return the least ε over all orders."""
+    best = minimize_scalar(
         lambda log: _convert(renyi(1 + math.exp(log)), 1 + math.exp(log), delta),
         bounds=(-12, 12),
         method="bounded",
         options={"xatol": 1e-10},
     )
-    return float(found.fun)
+    return float(best.fun)
 
 
 def _convert(divergence: float, order: float, delta: float) -> float:
@@ -119,7 +121,7 @@ def _convert(divergence: float, order: float, delta: float) -> float:
 
 
 def _root(left: Callable[[float], float], most: float) -> float:
-    """Where δ is reached, and no ε below 0."""
+    """Return the ε at which δ is reached, at least 0."""
     if left(0.0) <= 0:
         return 0.0
     return float(brentq(left, 0.0, most, xtol=1e-12)) if left(most) < 0 else most
