@@ -29,7 +29,7 @@ from deniable.client.net.transport import Transport
 from deniable.client.state import ledger
 from deniable.client.state.people import Identity
 from deniable.client.state.settings import write_setting
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.bench.measure import Measurement, seconds
 from tests.bench.start import over_bare
 from tests.client.scripted import KEY, LATER, Answer, Clock, Listing, bit, document, serving

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from deniable.server.archive import write_round
-from deniable.server.archive.shuffling import Reports
+from deniable.server.archive.round_files import Reports
+from deniable.server.parallel import processors
 from deniable.server.store import PublishedSurvey
-from deniable.server.work.map_merge import processors
 from deniable.shared.privacy.shapes import Shape
 from deniable.shared.survey.document import Survey, parse_toml, render_document, survey_id
-from deniable.shared.survey.signing import sign
+from deniable.shared.survey.keys import sign
 from deniable.simulations.population import fixed, whole_people
 from tests.bench.measure import Measurement
 from tests.server.surveys import KEY, PUBLIC

@@ -26,7 +26,7 @@ from deniable.server.estimation.distribution import (
     likeliest,
     worst_variance,
 )
-from deniable.server.surveys.authored import parse_authored
+from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace, SquareWave
 from deniable.shared.privacy.shapes.number_table import NumberTable
@@ -53,7 +53,7 @@ class MutualInformation(SquareWave):
 
 def optimal(epsilon: str, steps: int) -> NumberTable:
     text = survey_text(number(mechanism="optimal-table", epsilon=epsilon, grid=steps))
-    table = parse_authored(text).questions[0].mechanism
+    table = parse_survey_file(text).questions[0].mechanism
     assert isinstance(table, NumberTable)
     return table
 

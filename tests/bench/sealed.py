@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealing import SEALED_TYPE, seal, unseal
-from deniable.shared.survey.sealing_key import create_sealing_key, sealing_hex
+from deniable.shared.survey.keys import create_sealing_key, public_hex
 from deniable.simulations.demo.running import deniable
 from tests.bench.ingest import bare, upload
 from tests.bench.load import Make, ask, post
@@ -26,7 +26,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 TIMES, REQUESTS, CONNECTIONS = 500, 1_600, 64
 KEY = X25519PrivateKey.generate()
-PUBLIC = sealing_hex(KEY)
+PUBLIC = public_hex(KEY)
 
 
 def measurements() -> Iterator[Measurement]:
@@ -60,7 +60,7 @@ def requests(folder: Path) -> Iterator[Measurement]:
     """To a server whose survey is sealed, beside one whose is not; to a relay beside a bare route
     that touches no disk."""
     data, key = folder / "data", folder / "sealing.pem"
-    public = sealing_hex(create_sealing_key(str(key)))
+    public = public_hex(create_sealing_key(str(key)))
     ids = [
         published(folder, data, name=name, **sealed)
         for name, sealed in (("plain", {}), ("sealed", {"sealed_to": public}))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from deniable.shared.survey.document import render_document
-from deniable.shared.survey.signing import sign
+from deniable.shared.survey.keys import sign
 from tests.bench.measure import ROUNDS, Measurement, compare, seconds
 from tests.server.surveys import EACH_KIND, KEY, PUBLIC, envelope, survey
 from tests.server.world import World, world

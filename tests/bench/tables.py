@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from deniable.server.surveys.authored import parse_authored
 from deniable.server.surveys.optimal_table import optimal_table
+from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.survey.document import parse_document, render_document
 from tests.bench.measure import ROUNDS, Measurement, seconds
 from tests.survey_texts import number, survey_text
@@ -20,9 +20,9 @@ def measurements() -> Iterator[Measurement]:
 
         def make(text: str = text) -> None:
             optimal_table.cache_clear()
-            parse_authored(text)
+            parse_survey_file(text)
 
-        document = render_document(parse_authored(text))
+        document = render_document(parse_survey_file(text))
 
         def prove(document: bytes = document) -> None:
             parse_document(document)

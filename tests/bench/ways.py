@@ -26,7 +26,7 @@ from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import Survey, render_document, survey_id
-from deniable.shared.survey.signing import sign
+from deniable.shared.survey.keys import sign
 from tests.server.surveys import BIT, KEY, NUMBER, PUBLIC, choice, envelope, survey
 from tests.server.world import NOON, Hands, world
 

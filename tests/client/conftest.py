@@ -12,7 +12,7 @@ from deniable.client import Client, Policy, forking
 from deniable.client.net import fetching
 from deniable.client.net.uploader import Uploader
 from deniable.client.state import connection
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
 

@@ -24,7 +24,7 @@ from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.sent import read_summary
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, bit, document, entry
 from tests.eventually import PATIENCE
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.survey.document import parse_toml, render_document, survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))

@@ -15,7 +15,7 @@ from deniable.client.state.connection import DATABASE
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.survey.document import parse_document
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,

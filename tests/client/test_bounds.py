@@ -19,7 +19,7 @@ from deniable.client.state import history, outbox
 from deniable.client.state.connection import State
 from deniable.client.state.history import HistoryEntry, ReportedSymbol
 from deniable.client.state.people import OWN
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry
 
@@ -31,7 +31,7 @@ BOUNDS = {
     "waiting envelopes in all": (outbox.MOST_IN_ALL, 100_000),
     "entries of the history": (history.MOST_KEPT, 1_000),
     "listed surveys": (listing.MOST_LISTED, 1_000),
-    "bytes of a list": (transport.MOST_LIST_BYTES, 32 * 2**20),
+    "bytes of a list": (transport.MAX_LIST_BYTES, 32 * 2**20),
     "bytes of a reply": (transport.MOST_REPLY_BYTES, 64 * 2**10),
     "seconds of a fetch": (fetching.LIST_TIMES * TIMEOUT, 20.0),
     "seconds of a Retry-After": (delivery.MOST_RETRY_AFTER, 3600.0),

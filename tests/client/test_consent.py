@@ -14,7 +14,7 @@ import pytest
 from deniable.client import Policy
 from deniable.client.sent import read_summary
 from deniable.client.state.connection import DATABASE
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, LATER, Answer, Clock, Script, Ticks, bit, document
 from tests.eventually import PATIENCE, eventually

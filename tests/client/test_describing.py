@@ -13,7 +13,7 @@ from deniable.client import Budget, Client, Description, Outcome, Policy, Summar
 from deniable.client.describing import describe
 from deniable.client.state.connection import DATABASE
 from deniable.shared.survey.document import parse_document
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     KEY,

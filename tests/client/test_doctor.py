@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deniable.client.state.connection import DATABASE
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.certificates import certificate
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, LATER, OTHER_KEY, Answer, Script, document

@@ -15,7 +15,7 @@ from deniable.client.net.delivery import delivery_result
 from deniable.client.net.transport import Reply
 from deniable.client.sent import as_text, read_summary
 from deniable.shared.survey.document import survey_id
-from deniable.shared.survey.signing import sign
+from deniable.shared.survey.keys import sign
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, Answer, Script, document, entry
 from tests.eventually import PATIENCE

@@ -28,7 +28,7 @@ from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE, exp_interval
 from deniable.shared.survey.document import Survey, parse_document
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,

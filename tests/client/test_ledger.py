@@ -22,7 +22,7 @@ from deniable.client.state.connection import DATABASE
 from deniable.client.state.ledger import Ledger
 from deniable.client.state.people import Identity
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import KEY, TODAY, Clock, Script, bit, document, entry
 from tests.eventually import PATIENCE

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy, logs
-from deniable.client.net.transport import MOST_LIST_BYTES, Reply, Unreachable
-from deniable.shared.survey.signing import public_hex
+from deniable.client.net.transport import MAX_LIST_BYTES, Reply, Unreachable
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
@@ -72,7 +72,7 @@ REASONS = {
     "another page": (Answer(body=b"<html>Sign in</html>"), "what came is no list of surveys"),
     "no list": (Answer(body=b'{"surveys": 1}'), "what came is no list of surveys"),
     "brackets": (Answer(body=b'{"surveys": [' + b"[" * 2**21), "list of surveys is too large"),
-    "too large": (Answer(body=b" " * (MOST_LIST_BYTES + 1)), "the reply is too large"),
+    "too large": (Answer(body=b" " * (MAX_LIST_BYTES + 1)), "the reply is too large"),
 }
 
 

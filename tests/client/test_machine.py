@@ -32,7 +32,7 @@ from deniable.client.state.people import Identity
 from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 from deniable.shared.survey.document import Report, Survey
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, OTHER_KEY, Clock, Ticks, bit, document, entry
 from tests.eventually import PATIENCE
 

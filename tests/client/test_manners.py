@@ -13,7 +13,7 @@ import pytest
 
 from deniable.client import Client, InvalidAnswer, Policy
 from deniable.client.state.ledger import read_ledger
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, LATER, Answer, Script, Ticks, document
 from tests.eventually import PATIENCE, eventually

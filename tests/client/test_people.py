@@ -22,7 +22,7 @@ from deniable.client.sent import Summary, read_summary
 from deniable.client.state import ledger, outbox
 from deniable.client.state.connection import DATABASE
 from deniable.client.state.people import OWN, Identity
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, LATER, Clock, Script, bit, document
 from tests.client.test_ledger import POLICY, SURVEYS, ListOnly

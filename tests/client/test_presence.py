@@ -21,7 +21,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.state.connection import DATABASE
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,

@@ -13,7 +13,7 @@ import pytest
 from deniable.client.policy import Policy
 from deniable.client.state.connection import DATABASE, MARKER
 from deniable.shared.errors import InvalidAnswer
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, LATER, Clock, Script, document
 from tests.eventually import PATIENCE

@@ -22,7 +22,7 @@ from deniable.client.state.connection import DATABASE, MARKER, State
 from deniable.client.state.marker import Marker
 from deniable.client.state.people import KEY_BYTES
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ACCEPTED,

@@ -17,7 +17,7 @@ from deniable.client.state.connection import DATABASE
 from deniable.client.state.surveys import KeptList
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey import reader
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
@@ -202,7 +202,7 @@ def test_an_id_is_never_matched_by_a_name(
 
 @pytest.mark.parametrize("name", ["ab" * 32, "AB" * 32, "0" * 64])
 def test_a_name_that_looks_like_an_id_is_refused(name: str) -> None:
-    with pytest.raises(InvalidSurvey, match="no survey's id"):
+    with pytest.raises(InvalidSurvey, match="not look like a survey's id"):
         document(name)
     document(name[1:])
 

@@ -24,10 +24,10 @@ from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope, sealing
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
-from deniable.shared.survey import document, questions, sealing_key, signing
+from deniable.shared.survey import document, keys, questions
 from deniable.shared.survey.document import Report, Survey
+from deniable.shared.survey.labels import NO_LABELS
 from deniable.shared.survey.reader import Reader
-from deniable.shared.survey.words import NO_WORDS
 from tests.conformance.python_client import Adapter, Message, serve
 
 FAULTS: dict[str, Callable[[], Adapter | None]] = {}
@@ -92,7 +92,7 @@ def verifies_no_signature() -> None:
 
 @fault("only_trusted_signatures_count")
 def trusts_the_key_it_fetched() -> None:
-    verify = signing.verify
+    verify = keys.verify
     put(listing, "verify", lambda text, signature, key, _: verify(text, signature, key, [key]))
 
 
@@ -134,7 +134,7 @@ def knows_no_pairs() -> None:
 
 @fault("words_for_people_change_nothing")
 def knows_no_words() -> None:
-    put(questions, "read_words", lambda *_: NO_WORDS)
+    put(questions, "read_labels", lambda *_: NO_LABELS)
 
 
 @fault("bad_documents_are_refused")
@@ -484,7 +484,7 @@ def leaves_the_seal_out() -> None:
 
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")
 def seals_to_a_key_of_its_own() -> None:
-    own = sealing_key.sealing_hex(X25519PrivateKey.generate())
+    own = keys.public_hex(X25519PrivateKey.generate())
     put(answering, "_packed", lambda survey, made: sealing.seal(made, own).pack())
 
 

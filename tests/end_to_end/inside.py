@@ -22,7 +22,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.survey.document import survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 

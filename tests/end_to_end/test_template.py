@@ -9,9 +9,9 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.server.results.advice import policy_line
-from deniable.server.surveys.template import ROUNDS, template
+from deniable.server.surveys.survey_file import ROUNDS, template
 from deniable.shared.survey.document import Survey, parse_toml, render_document
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import ANSWERS, KEY, Listing
 
 DEFAULT = Policy(keys=[public_hex(KEY)])

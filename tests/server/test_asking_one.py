@@ -12,7 +12,7 @@ from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
 from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
-from deniable.server.surveys.replacing import differences
+from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope, encode_report
 from tests import survey_texts as texts
 from tests.server.surveys import BROWSERS, choice, survey

@@ -221,7 +221,7 @@ def test_an_empty_store_says_how_to_publish(here: World) -> None:
 def test_of_many_names_the_newest_are_said(here: World) -> None:
     for number in range(NAMES_SHOWN + 2):
         here.publish(survey(name=f"name-{number}"))
-    with pytest.raises(UnknownSurvey, match=r"there is name-11, name-10, .* name-2 and 2 more$"):
+    with pytest.raises(UnknownSurvey, match=r"published: name-11, name-10, .* name-2 and 2 more$"):
         here.catalogue.find("none")
 
 

@@ -142,14 +142,19 @@ MANY = choice(600, "k-randomized-response")
 @pytest.mark.parametrize(
     ("questions", "cross", "more", "says"),
     [
-        (EACH_KIND, [PAIR], {"ask": 1}, "with ask = 1 none gives two"),
-        (EACH_KIND, [["crashed", "minutes"]], {}, "'minutes' is a number; cross what is a bit"),
-        (EACH_KIND, [["crashed", "opera"]], {}, "'opera' is none of the questions"),
+        (EACH_KIND, [PAIR], {"ask": 1}, "ask = 1 gives one"),
+        (
+            EACH_KIND,
+            [["crashed", "minutes"]],
+            {},
+            "'minutes' is a number; cross bits and",
+        ),
+        (EACH_KIND, [["crashed", "opera"]], {}, "no question is named 'opera'"),
         (EACH_KIND, [["crashed", "crashed"]], {}, "crossed with itself"),
         (EACH_KIND, [PAIR, PAIR[::-1]], {}, "are there twice"),
         (EACH_KIND, [PAIR] * 11, {}, "at most 10 pairs, got 11"),
-        (EACH_KIND, PAIR, {}, "is a list of pairs of names"),
-        (EACH_KIND, [[*PAIR, "minutes"]], {}, "is a list of pairs of names"),
+        (EACH_KIND, PAIR, {}, "must be a list of pairs of names"),
+        (EACH_KIND, [[*PAIR, "minutes"]], {}, "must be a list of pairs of names"),
         (BIT + MANY, [PAIR], {}, "have 1,200 counts together, more than 1,024"),
     ],
 )

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from deniable.server.http.auth import new_token
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_document, render_document, survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 from tests.server.surveys import BIT, KEY, PUBLIC, envelope, mixed, survey
 from tests.server.world import JSON, PROBLEM, World
 
@@ -163,7 +163,7 @@ def test_other_questions_under_a_name_in_use_want_a_word(
     other = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
     refused = publish(here, other, operator)
     assert (refused.status_code, refused.json["code"]) == (409, "other-questions")
-    assert "+ froze: asked anew" in refused.json["detail"]
+    assert "+ froze: new" in refused.json["detail"]
     assert "?replace=true" in refused.json["detail"]
     assert len(here.store.surveys()) == 1
     in_force = here.clock.time

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from deniable.server.intake import admission, commit
 from deniable.server.intake.tally import tally
 from deniable.server.store import Cells, PublishedSurvey, Upload
-from deniable.shared.envelope import CONTENT_TYPE, MOST_BODY_BYTES, Envelope, json_envelope
+from deniable.shared.envelope import CONTENT_TYPE, MAX_BODY_BYTES, Envelope, json_envelope
 from deniable.shared.survey.document import Survey
 from tests.server.surveys import (
     BIT,
@@ -381,9 +381,9 @@ def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None
 
 def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
     """Read to its end and found wanting, or refused unread."""
-    assert MOST_BODY_BYTES == 2**20
-    assert here.post(bytes(MOST_BODY_BYTES)).status_code == 400
-    assert here.post(bytes(MOST_BODY_BYTES + 1)).status_code == 413
+    assert MAX_BODY_BYTES == 2**20
+    assert here.post(bytes(MAX_BODY_BYTES)).status_code == 400
+    assert here.post(bytes(MAX_BODY_BYTES + 1)).status_code == 413
 
 
 @pytest.mark.parametrize(("role", "status"), [("analyst", 403), ("operator", 403), (None, 401)])

@@ -10,7 +10,7 @@ from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, policy_line, warnings
 from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
-from deniable.server.surveys.replacing import differences
+from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope
 from deniable.shared.survey.document import Survey
 from tests import survey_texts as texts
@@ -60,8 +60,8 @@ def test_results_of_a_fresh_survey_say_nothing_of_it(here: World) -> None:
 def test_before_anyone_is_asked_it_says_what_is_given_away() -> None:
     asked = latched()
     text = "\n".join(describe(asked))
-    assert "kept on the device and sent again" in text
-    assert "nothing tells whether or when it changed" in text
+    assert "keeps that report and sends it again" in text
+    assert "do not reveal whether or when an answer changed" in text
     assert facts(asked)["repeat_rounds"] == 2
     assert facts(asked)["epsilon"] == {"round": "1", "survey": "2"}
     assert facts(asked)["odds"]["survey"] == "7.4"
@@ -104,7 +104,7 @@ def test_a_page_says_what_rounds_share(here: World) -> None:
     """Beside the trend too; the line that JavaScript's client refuses is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
-    assert "kept on the device and sent again" in page
+    assert "keeps that report and sends it again" in page
     assert "these share their noise" in page
     empty = here.publish(latched(repeat_rounds=3))
     page = here.client.get(f"/surveys/{empty.id}", headers=analyst).text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.work.map_merge import map_merge
+from deniable.server.parallel import map_merge
 from deniable.shared.errors import Unfinished, WrongUse
 
 WHERE = ("local", "pool", "dask")

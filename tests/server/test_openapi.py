@@ -25,8 +25,7 @@ from deniable.shared.envelope import Envelope
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.sealing import SEALED_TYPE, seal
 from deniable.shared.survey.document import render_document
-from deniable.shared.survey.sealing_key import sealing_hex
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 from tests.server.contract import unlike
 from tests.server.surveys import KEY, PUBLIC, envelope, mixed, survey
 from tests.server.world import JSON, World
@@ -130,7 +129,7 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
 
     def in_doubt() -> list[Any]:
         """Of its clock, and of a key that is not here."""
-        lost = sealing_hex(X25519PrivateKey.generate())
+        lost = public_hex(X25519PrivateKey.generate())
         sealed = here.publish(survey(name="sealed", sealed_to=lost))
         missing = here.post(seal(envelope(sealed, 1), lost).pack(), SEALED_TYPE)
         with pytest.MonkeyPatch.context() as patch:

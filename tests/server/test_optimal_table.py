@@ -9,8 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from deniable.server.surveys import authored, optimal_table, table_search
-from deniable.server.surveys.authored import WORTH_IT, best_table, parse_authored
+from deniable.server.surveys import optimal_table, survey_file, table_search
+from deniable.server.surveys.survey_file import WORTHWHILE_GAIN, best_table, parse_survey_file
 from deniable.server.surveys.table_search import NoTable
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
@@ -39,7 +39,7 @@ BEST = {  # n times the variance of the worst number in [-1, 1], and a limit for
 def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
     """As it is published."""
     text = survey_text(number(-3, 9, "optimal-table", epsilon=epsilon, grid=steps))
-    (published,) = json.loads(render_document(parse_authored(text)))["question"]
+    (published,) = json.loads(render_document(parse_survey_file(text)))["question"]
     assert isinstance(published, dict)
     return published
 
@@ -93,7 +93,7 @@ def test_the_worst_answer_has_the_least_variance_that_can_be_had(epsilon: str) -
 
 def document(*questions: dict[str, Any]) -> bytes:
     """A published survey with these questions."""
-    table = json.loads(render_document(parse_authored(survey_text(number(mechanism="ternary")))))
+    table = json.loads(render_document(parse_survey_file(survey_text(number(mechanism="ternary")))))
     return json.dumps(table | {"question": list(questions)}).encode()
 
 
@@ -101,10 +101,10 @@ def test_a_survey_that_names_no_mechanism_gets_the_table_where_it_is_worth_it() 
     """Better by two per cent of the variance than every formula; below that, as before."""
     chosen = {}
     for text in ("0.1", "0.3", "0.5", "1", "4", "12"):
-        asked = parse_authored(survey_text(number(epsilon=text))).questions[0].mechanism
+        asked = parse_survey_file(survey_text(number(epsilon=text))).questions[0].mechanism
         made = best_table(Epsilon(text), None, "optimal-table")
         formula = number_table(Epsilon(text))
-        better = WORTH_IT * made.worst_variance(1) <= formula.worst_variance(1)
+        better = WORTHWHILE_GAIN * made.worst_variance(1) <= formula.worst_variance(1)
         assert asked.name == (made.name if better else formula.name)
         chosen[text] = asked.name
     assert list(chosen.values()) == ["one-bit-mean"] * 2 + ["optimal-table"] * 4
@@ -113,7 +113,7 @@ def test_a_survey_that_names_no_mechanism_gets_the_table_where_it_is_worth_it() 
 def test_what_a_survey_states_stays() -> None:
     """A mechanism, or a grid that no such table has; and a grid that one has is kept."""
     for name in mechanisms("number"):
-        (asked,) = parse_authored(survey_text(number(0, 1, name))).questions
+        (asked,) = parse_survey_file(survey_text(number(0, 1, name))).questions
         assert asked.mechanism.name == name
     sizes = [(grid, best_table(Epsilon("2"), grid)) for grid in (1, 7, 8, 32, 64)]
     assert [(table.name, table.steps) for _, table in sizes] == [
@@ -131,8 +131,8 @@ def test_a_document_with_tables_is_small() -> None:
     text = survey_text(
         number(epsilon=largest, name="one") + number(epsilon=largest, mechanism=None, name="two")
     )
-    assert len(render_document(parse_authored(text))) < 2 * 48 * 1024
-    assert len(render_document(parse_authored(survey_text(number(epsilon=largest))))) < 48 * 1024
+    assert len(render_document(parse_survey_file(text))) < 2 * 48 * 1024
+    assert len(render_document(parse_survey_file(survey_text(number(epsilon=largest))))) < 48 * 1024
 
 
 def test_the_same_table_is_made_again() -> None:
@@ -143,7 +143,7 @@ def test_the_same_table_is_made_again() -> None:
 
 def test_whoever_asks_is_told_what_takes_a_moment() -> None:
     told: list[str] = []
-    parse_authored(
+    parse_survey_file(
         survey_text(number(epsilon="1") + number(mechanism="ternary", name="b")), told.append
     )
     assert told == ["minutes: looking for the best table at ε 1"]
@@ -167,7 +167,7 @@ def test_a_mistake_beside_the_table_is_told_as_ever(old: str, new: str, key: str
     text = survey_text(number(mechanism="optimal-table"))
     assert old in text
     with pytest.raises(InvalidSurvey) as caught:
-        parse_authored(text.replace(old, new))
+        parse_survey_file(text.replace(old, new))
     assert caught.value.key == key
 
 
@@ -180,7 +180,7 @@ def test_where_no_table_is_found_a_formula_is_taken_or_the_cure_said(
     monkeypatch.setattr(optimal_table, "optimal_table", none)
     assert best_table(Epsilon("2")).name == "ternary"
     with pytest.raises(InvalidSurvey, match="ended early; name another"):
-        parse_authored(survey_text(number(mechanism="optimal-table")))
+        parse_survey_file(survey_text(number(mechanism="optimal-table")))
 
 
 def test_a_search_that_went_wrong_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +194,6 @@ def test_a_search_that_went_wrong_gives_no_table(monkeypatch: pytest.MonkeyPatch
 def test_the_default_needs_no_search_where_a_mechanism_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(authored, "best_table", None)
-    (asked,) = parse_authored(survey_text(number(mechanism="ternary"))).questions
+    monkeypatch.setattr(survey_file, "best_table", None)
+    (asked,) = parse_survey_file(survey_text(number(mechanism="ternary"))).questions
     assert asked.mechanism.name == "ternary"

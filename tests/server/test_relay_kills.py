@@ -28,7 +28,7 @@ from deniable.server.http.auth import new_token
 from deniable.server.intake.recovery import open_recovered
 from deniable.server.store import create_store, open_store
 from deniable.shared.sealing import SEALED_TYPE, seal
-from deniable.shared.survey.sealing_key import create_sealing_key, sealing_hex
+from deniable.shared.survey.keys import create_sealing_key, public_hex
 from tests.eventually import PATIENCE, eventually
 from tests.server.relays import start_relay
 from tests.server.surveys import PUBLIC, envelope, expected_cells, published, survey
@@ -58,7 +58,7 @@ class Trial:
     def run(self) -> list[int]:
         """The tally at the end: the reports, then the cells."""
         key = self.folder / "sealing.pem"
-        public, today = sealing_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
+        public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
         with create_store(self.folder / "data") as store:
             self.asked = published(
                 store,
@@ -192,7 +192,7 @@ def test_acknowledging_before_the_disk_has_it_would_be_noticed(tmp_path: Path) -
 def test_a_real_client_s_report_comes_through_a_relay(tmp_path: Path) -> None:
     """By its own list of surveys from the server, and its sealed report by the relay alone."""
     key, data = tmp_path / "sealing.pem", tmp_path / "data"
-    public, today = sealing_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
+    public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
     asked = survey(choice(3), opens=today, closes=today, round="day", sealed_to=public)
     with create_store(data) as store:
         row = published(store, asked)

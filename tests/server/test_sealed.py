@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.sealing import SEALED_TYPE, seal
-from deniable.shared.survey.sealing_key import mark_of, sealing_hex
+from deniable.shared.survey.keys import mark_of, public_hex
 from tests.command import run, run_alone
 from tests.server.surveys import envelope, survey
 from tests.server.world import World, serving, world
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent.parent / "vectors"
 VECTORS = json.loads((FOLDER / "envelopes_sealed.json").read_text())
 DOCUMENT = json.loads((FOLDER / "survey_sealed.json").read_text())
 KEY = X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTORS["private_key"]))
-PUBLIC = sealing_hex(KEY)
+PUBLIC = public_hex(KEY)
 OTHER = X25519PrivateKey.from_private_bytes(bytes([9]) * 32)
 
 
@@ -88,7 +88,7 @@ def test_the_survey_says_whether_and_to_what_its_reports_are_sealed(
     plain = opened.publish(survey(name="plain"))
     assert refusals(opened.send(envelope(asked))) == ["bad-payload"]
     assert refusals(send(opened, seal(envelope(plain), PUBLIC).pack())) == ["bad-payload"]
-    elsewhere = opened.publish(survey(name="other", sealed_to=sealing_hex(OTHER)))
+    elsewhere = opened.publish(survey(name="other", sealed_to=public_hex(OTHER)))
     assert refusals(send(opened, seal(envelope(elsewhere), PUBLIC).pack())) == ["bad-payload"]
     assert [opened.tallies(each) for each in (asked, plain, elsewhere)] == [{}] * 3
 
@@ -116,7 +116,7 @@ def test_a_key_that_no_survey_needs_any_more_is_not_missed(tmp_path: Path) -> No
     with world(tmp_path / "data") as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         body = seal(envelope(asked), PUBLIC).pack()
-        stranger = seal(envelope(asked), sealing_hex(OTHER)).pack()
+        stranger = seal(envelope(asked), public_hex(OTHER)).pack()
         assert refusals(send(here, stranger)) == ["bad-payload"]
         here.catalogue.close(asked)
         assert refusals(send(here, body)) == ["bad-payload"]

@@ -157,14 +157,14 @@ def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(her
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from deniable.shared.errors import UntrustedSurvey
-    from deniable.shared.survey.signing import public_hex, sign
+    from deniable.shared.survey.keys import public_hex, sign
 
     first = published(here.store, survey())
     other = Ed25519PrivateKey.generate()
     with pytest.raises(UntrustedSurvey, match="not enrolled"):
         here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
     here.store.enrol_key(public_hex(other))
-    with pytest.raises(UntrustedSurvey, match="published already"):
+    with pytest.raises(UntrustedSurvey, match="already published"):
         here.catalogue.publish(first.document, sign(first.document, other), public_hex(other))
 
 

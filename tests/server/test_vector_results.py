@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deniable.server.store import PublishedSurvey
-from deniable.server.surveys.authored import parse_authored
+from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
@@ -118,7 +118,7 @@ def test_a_vector_that_cannot_be_asked_for_is_refused(old: str, new: str, what: 
 
 def test_what_is_published_says_how_many_codewords_and_needs_nothing_else() -> None:
     """The device reads them, whatever it would have chosen itself."""
-    document = render_document(parse_authored(survey_text(vector(300))))
+    document = render_document(parse_survey_file(survey_text(vector(300))))
     (question,) = parse_document(document).questions
     other = document.replace(b'"64"', b'"128"').replace(b'"22"', b'"40"')
     far = str(question.mechanism.integers[2]).encode()

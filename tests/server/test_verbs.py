@@ -63,13 +63,13 @@ def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: P
     file.write_text(text.replace("How is the app doing?", "How is our app doing?"))
     retitled = run("survey", "publish", file, "--data", data)
     assert retitled.returncode == 0
-    assert "counts there, and is asked here from the next round on" in retitled.stdout
+    assert "count there, and are asked again in the next one" in retitled.stdout
     file.write_text(text.replace('"crashed"', '"froze"').replace("high = 120", "high = 60"))
     refused = run("survey", "publish", file, "--data", data)
     assert refused.returncode == 3
-    for line in ("- crashed: no longer asked", "+ froze: asked anew", "~ minutes: high 120 → 60"):
+    for line in ("- crashed: no longer asked", "+ froze: new", "~ minutes: high 120 → 60"):
         assert line in refused.stderr
-    assert "is asked again, and spends ε 2 once more" in refused.stderr
+    assert "are asked again, and spend another ε 2" in refused.stderr
     assert "--replace" in refused.stderr
     assert run("survey", "publish", file, "--data", data, "--replace").returncode == 0
 
@@ -135,7 +135,7 @@ def test_what_is_not_there_is_said_with_what_to_do(file: Path, data: Path, tmp_p
     assert "deniable survey new" in refused(2, "survey", "check", tmp_path / "no.toml")
     assert "already exists" in refused(2, "survey", "new", file)
     run("survey", "publish", file, "--data", data)
-    assert "there is app-health" in refused(3, "survey", "show", "other", "--data", data)
+    assert "published: app-health" in refused(3, "survey", "show", "other", "--data", data)
     assert "deniable keys new" in refused(
         2, "survey", "publish", file, "--data", data, "--key", tmp_path / "no.pem"
     )

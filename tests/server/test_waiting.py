@@ -15,7 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.store import FILE, PublishedSurvey, create_store
-from deniable.shared.survey.sealing_key import mark_of
+from deniable.shared.survey.keys import mark_of
 from tests.server.surveys import EACH_KIND, envelope, published, survey, until_spring
 from tests.server.test_dashboard import check_page
 from tests.server.test_kills import this_month

@@ -209,13 +209,13 @@ def test_all_of_one_question_is_a_plain_survey() -> None:
     assert render_document(one) == render_document(plain)
     table = json.loads(render_document(plain))
     table["survey"]["ask"] = 1
-    with pytest.raises(InvalidSurvey, match="states too much"):
+    with pytest.raises(InvalidSurvey, match="has superfluous ones"):
         parse_document(json.dumps(table).encode())
 
 
 @pytest.mark.parametrize("value", [0, 2, 3, -1])
 def test_other_numbers_of_questions_are_refused_with_the_cure(value: int) -> None:
-    with pytest.raises(InvalidSurvey, match=rf"survey\.ask: is 1, .* or left out.*got {value}"):
+    with pytest.raises(InvalidSurvey, match=rf"survey\.ask: must be 1 .* or left out.*got {value}"):
         asking(ask=value)
 
 

@@ -11,7 +11,7 @@ import pytest
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.promises import lifetime_promise, odds_change, round_promise
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
-from deniable.shared.survey.wording import gives_away, repeated
+from deniable.shared.survey.phrases import gives_away, repeated
 from tests.survey_texts import bit, question, survey_text, vector
 
 
@@ -35,7 +35,7 @@ def test_fresh_is_what_a_survey_without_the_key_is() -> None:
     assert render_document(asking(repeat="fresh")) == render_document(asking())
     table = json.loads(render_document(asking()))
     table["survey"]["repeat"] = "fresh"
-    with pytest.raises(InvalidSurvey, match="states too much"):
+    with pytest.raises(InvalidSurvey, match="has superfluous ones"):
         parse_document(json.dumps(table).encode())
 
 
@@ -73,14 +73,14 @@ def test_without_it_each_round_is_a_span_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"repeat": "memoized"}, r"survey\.repeat: is one of fresh, latched; got 'memoized'"),
-        ({"repeat": "latched"}, r"survey\.repeat_rounds: is missing; say for how many rounds"),
+        ({"repeat": "memoized"}, r"survey\.repeat: must be one of fresh, latched; got 'memoized'"),
+        ({"repeat": "latched"}, r"survey\.repeat_rounds: is missing; write the number of rounds"),
         ({"repeat": "latched", "repeat_rounds": 1}, r"repeat_rounds: must be 2 to 10000, got 1"),
         ({"repeat": "latched", "repeat_rounds": "2"}, r"repeat_rounds: must be a whole number"),
         ({"repeat": "latched", "repeat_rounds": 4}, r"rounds, 3; write 2 to 3"),
         ({"repeat": "latched", "repeat_rounds": 2, "round": "once"}, "rounds, 1; leave repeat out"),
-        ({"repeat_rounds": 2}, r'repeat_rounds: is only for repeat = "latched"'),
-        ({"repeat": "fresh", "repeat_rounds": 2}, r'repeat_rounds: is only for repeat = "latched"'),
+        ({"repeat_rounds": 2}, r'repeat_rounds: needs repeat = "latched"'),
+        ({"repeat": "fresh", "repeat_rounds": 2}, r'repeat_rounds: needs repeat = "latched"'),
     ],
 )
 def test_a_mistake_is_one_clear_error(changes: dict[str, object], problem: str) -> None:
@@ -95,7 +95,7 @@ def test_promises_count_each_draw_of_noise_once() -> None:
     assert whole == lifetime_promise(10**9, 3, 2) + "."
     assert f"in its 3 rounds changes them {odds_change(2 * 10**9)}" in whole
     assert lifetime_promise(10**9, 3) == lifetime_promise(10**9, 3, 1)
-    assert "nothing tells whether or when it changed" in " ".join(repeated(latched()))
+    assert "do not reveal whether or when an answer changed" in " ".join(repeated(latched()))
 
 
 def test_how_far_latched_reports_link_the_rounds_of_an_install_is_said() -> None:
@@ -105,6 +105,6 @@ def test_how_far_latched_reports_link_the_rounds_of_an_install_is_said() -> None
     for asked, bits in ((vector(10), 64), (text, 1_000)):
         settings = survey_text(asked, repeat="latched", repeat_rounds=2)
         said = repeated(parse_toml(settings))[-1]
-        told = re.search(r"up to ([\d,]+) bits: take it that whoever sees them knows", said)
+        told = re.search(r"up to ([\d,]+) bits. Assume that anyone who sees them can link", said)
         assert told, said
         assert int(told[1].replace(",", "")) >= bits

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deniable.shared.envelope import MOST_BODY_BYTES, MOST_REPORTS
+from deniable.shared.envelope import MAX_BODY_BYTES, MAX_REPORTS
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.certify import grid
 from deniable.shared.privacy.epsilon import Epsilon
@@ -113,7 +113,7 @@ def test_a_survey_has_at_most_ten_thousand_rounds() -> None:
     last = FIRST + 9_999 * DAY
     assert parse_toml(dated(FIRST, last, "day")).rounds == 10_000
     beyond = refusal(lambda: parse_toml(dated(FIRST, last + DAY, "day")))
-    assert "10001 rounds are more than 10000" in beyond
+    assert "10001 rounds, more than 10000" in beyond
 
 
 def test_a_survey_has_one_to_a_hundred_questions() -> None:
@@ -131,9 +131,9 @@ def test_a_document_is_read_up_to_four_mebibytes() -> None:
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [(0, "1 to 1000"), (2, "upgrade deniable"), (1_000, "upgrade deniable"), (1_001, "1 to 1000")],
+    [(0, "1 to 1000"), (2, "reads format 1; upgrade it"), (1_000, "reads format 1; upgrade it"), (1_001, "1 to 1000")],
 )
-def test_another_format_is_told_from_what_is_none(number: int, says: str) -> None:
+def test_an_unknown_format_is_distinguished_from_a_wrong_one(number: int, says: str) -> None:
     assert says in refusal(lambda: parse_toml(f"deniable = {number}\n{TOML}"))
 
 
@@ -185,4 +185,4 @@ def test_a_table_is_printed_up_to_a_million_probabilities() -> None:
 
 
 def test_a_body_has_at_most_a_mebibyte_and_an_envelope_65536_reports() -> None:
-    assert (MOST_BODY_BYTES, MOST_REPORTS) == (1024 * 1024, 65_536)
+    assert (MAX_BODY_BYTES, MAX_REPORTS) == (1024 * 1024, 65_536)

@@ -6,11 +6,11 @@ from decimal import ROUND_UP, Decimal, localcontext
 import pytest
 
 from deniable.shared.cli.command import main
-from deniable.shared.cli.odds import BELIEFS, USUAL, odds
+from deniable.shared.cli.odds import BELIEFS_PERCENT, DEFAULT_EPSILONS, odds
 
 
-@pytest.mark.parametrize("epsilon", [*USUAL, "0.000000001", "12.5"])
-@pytest.mark.parametrize("belief", BELIEFS)
+@pytest.mark.parametrize("epsilon", [*DEFAULT_EPSILONS, "0.000000001", "12.5"])
+@pytest.mark.parametrize("belief", BELIEFS_PERCENT)
 def test_what_may_be_believed_after_is_bayes_rule_rounded_up(epsilon: str, belief: int) -> None:
     with localcontext(prec=60):
         more = belief * Decimal(epsilon).exp()

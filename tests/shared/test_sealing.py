@@ -11,20 +11,21 @@ from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, InvalidSurvey, WrongUse
 from deniable.shared.sealing import SIZES, SealedEnvelope, parse_sealed, seal, unseal
 from deniable.shared.survey.document import Symbols, parse_document, parse_toml, render_document
-from deniable.shared.survey.sealing_key import (
+from deniable.shared.survey.keys import (
+    create_key,
     create_sealing_key,
     load_sealing_key,
     mark_of,
-    sealing_hex,
+    public_hex,
+    verify,
 )
-from deniable.shared.survey.signing import create_key, verify
 from tests import survey_texts as texts
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 VECTORS = json.loads((FOLDER / "envelopes_sealed.json").read_text())
 SURVEY = json.loads((FOLDER / "survey_sealed.json").read_text())
 KEY = X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTORS["private_key"]))
-PUBLIC = sealing_hex(KEY)
+PUBLIC = public_hex(KEY)
 ENVELOPE = Envelope("ab" * 32, 683, bytes(range(16)), 1, b"\1\2\0")
 
 
@@ -132,7 +133,7 @@ def test_a_sealing_key_is_made_once_and_read_again(tmp_path: Path) -> None:
     file = tmp_path / "sealing.pem"
     made = create_sealing_key(str(file))
     assert file.stat().st_mode & 0o777 == 0o600
-    assert sealing_hex(load_sealing_key(str(file))) == sealing_hex(made)
+    assert public_hex(load_sealing_key(str(file))) == public_hex(made)
     with pytest.raises(WrongUse, match="never overwritten"):
         create_sealing_key(str(file))
 

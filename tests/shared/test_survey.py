@@ -20,10 +20,10 @@ from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
+from deniable.shared.survey.keys import create_key, load_key, public_hex, sign, verify
+from deniable.shared.survey.labels import NO_LABELS
 from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.questions import Number, question_document
-from deniable.shared.survey.signing import create_key, load_key, public_hex, sign, verify
-from deniable.shared.survey.words import NO_WORDS
 from tests.raising import Raising
 
 VECTOR: dict[str, Any] = json.loads(
@@ -79,7 +79,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
         ('round = "month"', 'round = "year"', "survey.round", "once, day, week, month"),
         ('title = "How is', 'title = "\\nHow is', "survey.title", "one line"),
-        ('owner = "Example Ltd, privacy@example.org"', "", "survey.owner", "who asks"),
+        ('owner = "Example Ltd, privacy@example.org"', "", "survey.owner", "organization that asks"),
         ('epsilon = "0.5"', "epsilon = 0.5", "question[1].epsilon", 'epsilon = "0.5"'),
         ('epsilon = "0.5"', 'epsilon = "0"', "question[1].epsilon", "above 0"),
         ('epsilon = "0.5"', 'epsilon = "20.1"', "question[1].epsilon", "at most 20"),
@@ -106,7 +106,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ('kind = "bit"', f'kind = "bit"\ntitle = "{201 * "x"}"', "question[1].title", "200"),
         ('kind = "bit"', 'kind = "bit"\nlabels = ["y"]', "question[1].labels", "0 options, got 1"),
         ('other = "other"', 'labels = ["Fox"]', "question[3].labels", "5 options, got 1"),
-        ('other = "other"', "labels = [1, 2, 3, 4, 5]", "question[3].labels", "one line"),
+        ('other = "other"', "labels = [1, 2, 3, 4, 5]", "question[3].labels", "lines of 1 to"),
         ('other = "other"', 'labels = ["a", "b", "c", "d", "a"]', "question[3].labels", "same"),
     ],
 )
@@ -135,7 +135,7 @@ def test_words_for_people_are_published_and_change_nothing_else() -> None:
     assert (browser.called[0], browser.labels[0]) == ("Firefox", "firefox")
     assert named.asks_the_same(plain)
     assert plain.asks_the_same(named)
-    without = [replace(each, words=NO_WORDS) for each in named.questions]
+    without = [replace(each, display=NO_LABELS) for each in named.questions]
     assert [question_document(each) for each in without] == [
         question_document(each) for each in plain.questions
     ]
@@ -173,7 +173,7 @@ def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[
 def test_a_published_survey_leaves_nothing_out() -> None:
     table = json.loads(VECTOR["document"])
     del table["question"][0]["integers"]
-    with pytest.raises(InvalidSurvey, match="leaves something out"):
+    with pytest.raises(InvalidSurvey, match="lacks keys"):
         parse_document(json.dumps(table).encode())
 
 

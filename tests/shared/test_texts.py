@@ -163,7 +163,7 @@ def test_a_published_text_question_reads_back() -> None:
         ({"length": 8, "buckets": 4_095}, "power of two"),
         ({"length": 8, "buckets": 16_384, "mechanism": "grouped-unary"}, "2 to 8,192 of grouped-u"),
         ({"length": 8, "salt": ""}, "salt: must be one line"),
-        ({"length": 8, "mechanism": "unary"}, "is one of grouped-"),
+        ({"length": 8, "mechanism": "unary"}, "must be one of grouped-"),
         ({"length": 8, "options": ["a", "b"]}, "options: is not a key"),
     ],
 )

@@ -28,7 +28,7 @@ from deniable.shared.survey.document import (
     parse_toml,
     render_document,
 )
-from deniable.shared.survey.signing import verify
+from deniable.shared.survey.keys import verify
 from tests.asked import position
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text

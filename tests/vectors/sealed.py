@@ -17,7 +17,7 @@ from deniable.shared.sealing import (
     seal,
 )
 from deniable.shared.survey.document import Survey, parse_toml, survey_id
-from deniable.shared.survey.sealing_key import mark_of, sealing_hex
+from deniable.shared.survey.keys import mark_of, public_hex
 from tests.vectors.signed import signed
 
 SURVEY, ENVELOPES = "survey_sealed.json", "envelopes_sealed.json"
@@ -35,7 +35,7 @@ def make(folder: Path) -> None:
     """The survey of survey.json, sealed, and messages of it; if they are not there."""
     key = X25519PrivateKey.from_private_bytes(SECRET)
     plain = json.loads((folder / "survey.json").read_text())
-    line = f'minimum_reports = 100\nsealed_to = "{sealing_hex(key)}"\n'
+    line = f'minimum_reports = 100\nsealed_to = "{public_hex(key)}"\n'
     text = plain["toml"].replace("minimum_reports = 100\n", line)
     survey = parse_toml(text)
     if not (folder / SURVEY).exists():
@@ -49,7 +49,7 @@ def make(folder: Path) -> None:
 
 
 def vectors(survey: Survey, id_: str, key: X25519PrivateKey) -> dict[str, Any]:
-    public = sealing_hex(key)
+    public = public_hex(key)
 
     def envelope(number: int, count: int = 1) -> Envelope:
         report = encode_report(survey, [0 for _ in survey.questions])
@@ -64,7 +64,7 @@ def vectors(survey: Survey, id_: str, key: X25519PrivateKey) -> dict[str, Any]:
     packed = envelope(2).pack()
     changed = bytearray(first.pack())
     changed[-1] ^= 1
-    elsewhere = seal(envelope(3), sealing_hex(other))
+    elsewhere = seal(envelope(3), public_hex(other))
     return {
         "survey": SURVEY,
         "private_key": SECRET.hex(),

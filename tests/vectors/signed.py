@@ -5,7 +5,7 @@ from __future__ import annotations
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deniable.shared.survey.document import Survey, render_document, survey_id
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 
 
 def signed(text: str, survey: Survey, seed: str) -> dict[str, object]:

@@ -65,7 +65,7 @@ class Description:
 
 
 def describe(id_: str, survey: Survey, policy: Policy) -> Description:
-    from deniable.shared.survey.wording import asked_when, gives_away, repeated
+    from deniable.shared.survey.phrases import asked_when, gives_away, repeated
 
     return Description(
         survey=id_,

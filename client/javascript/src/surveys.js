@@ -3,7 +3,7 @@
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
 
-const FRESH = 3_600_000, MOST_LIST_BYTES = 2 ** 25, MOST_LISTED = 1_000, LONGEST_PAUSE = 300_000;
+const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MOST_LISTED = 1_000, LONGEST_PAUSE = 300_000;
 
 /**
  * @typedef {ReturnType<typeof parseSurvey>} Survey
@@ -61,7 +61,7 @@ export class Surveys {
   /** @returns {Promise<Entry[] | undefined>} */
   async #fetch() {
     if (performance.now() < this.#notBefore) return undefined;
-    const reply = await request(this.#server, "/v1/surveys", undefined, MOST_LIST_BYTES).catch(() =>
+    const reply = await request(this.#server, "/v1/surveys", undefined, MAX_LIST_BYTES).catch(() =>
       undefined
     );
     const surveys = reply?.status === 200 ? reply.json?.surveys : undefined;

@@ -33,7 +33,7 @@ from deniable.server.results.watch import ForgeryWatch
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
-from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.envelope import MAX_BODY_BYTES
 from deniable.shared.errors import StoreUnusable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def create_app(
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
     # One more than may come: the framework stops at its limit in silence, `read_body` does not.
-    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY_BYTES + 1
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     time = clock or Clock()
@@ -117,7 +117,7 @@ def _http_error(error: HTTPException) -> Response:
 _DETAILS = {
     404: "there is nothing at this address; /v1/openapi.json lists what there is",
     405: "this address does not take that method; /v1/openapi.json lists what there is",
-    413: f"a body has at most {MOST_BODY_BYTES} bytes; split it into several",
+    413: f"a body has at most {MAX_BODY_BYTES} bytes; split it into several",
     500: "the server made a mistake, which is in its log; nothing was counted",
 }
 

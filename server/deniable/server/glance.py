@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.surveys.state import State, state_of
+from deniable.server.surveys.clock import State, state_of
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.periods import PERIODS
 

@@ -26,10 +26,10 @@ from deniable.shared.survey.questions import Question
 MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")
 CONTENT_TYPE = "application/vnd.deniable.envelopes"
-MOST_BODY_BYTES = 2**20
-MOST_JSON_BYTES = 2**16  # parsed, JSON takes some twenty times its length of memory
-MOST_ENVELOPES = 4_096  # in one body with an app token; without one it holds one envelope
-MOST_REPORTS = 65_536
+MAX_BODY_BYTES = 2**20
+MAX_JSON_BYTES = 2**16  # parsed, JSON takes some twenty times its length of memory
+MAX_ENVELOPES = 4_096  # in one body with an app token; without one it holds one envelope
+MAX_REPORTS = 65_536
 NO_QUESTION = "a report begins with the number of one of the survey's questions, from 0"
 NOT_ZERO = "what follows its symbol is not zero"
 
@@ -134,7 +134,7 @@ def _decode(question: Question, payload: bytes) -> int:
     return symbol
 
 
-def parse_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[Envelope]:
+def parse_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[Envelope]:
     """Every envelope of a binary body; a body that cannot be read to its end is refused whole, and
     so is one that holds more envelopes than its sender may put there."""
     envelopes: list[Envelope] = []
@@ -159,11 +159,11 @@ def parse_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[Envelope]:
     return envelopes
 
 
-def parse_json_envelopes(body: bytes, most: int = MOST_ENVELOPES) -> list[NamedReports]:
+def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedReports]:
     """The JSON twin: no repeated keys, whole numbers only; symbols wait for their survey."""
-    if len(body) > MOST_JSON_BYTES:
+    if len(body) > MAX_JSON_BYTES:
         raise InvalidEnvelope(
-            "too-long", f"a body in JSON has at most {MOST_JSON_BYTES} bytes; send {CONTENT_TYPE}"
+            "too-long", f"a body in JSON has at most {MAX_JSON_BYTES} bytes; send {CONTENT_TYPE}"
         )
     try:
         table = json.loads(

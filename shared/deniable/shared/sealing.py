@@ -19,9 +19,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from deniable.shared.envelope import HEADER as PACKED
-from deniable.shared.envelope import MOST_ENVELOPES, Envelope, parse_envelopes, too_many
+from deniable.shared.envelope import MAX_ENVELOPES, Envelope, parse_envelopes, too_many
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.survey.sealing_key import MARK_BYTES, mark_of
+from deniable.shared.survey.keys import MARK_BYTES, mark_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -69,7 +69,7 @@ def unseal(envelope: SealedEnvelope, key: X25519PrivateKey) -> Envelope:
         raise InvalidEnvelope("bad-payload", UNREADABLE) from None
 
 
-def parse_sealed(body: bytes, most: int = MOST_ENVELOPES) -> list[SealedEnvelope]:
+def parse_sealed(body: bytes, most: int = MAX_ENVELOPES) -> list[SealedEnvelope]:
     """Every sealed envelope of a body, none opened; a body that cannot be read to its end is
     refused whole, and so is one with a size that no client makes."""
     found: list[SealedEnvelope] = []

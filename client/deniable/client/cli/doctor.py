@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from deniable.shared.cli.findings import Finding, tell
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Finding, Verb, show_findings
 from deniable.shared.errors import WrongUse
 
 
@@ -27,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     if chosen.server is None and chosen.state is None:
         raise WrongUse("name what to look at: --server URL, --state DIR, or both")
-    return tell(_findings(chosen), as_json=chosen.json)
+    return show_findings(_findings(chosen), chosen)
 
 
 def _findings(chosen: Namespace) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from deniable.client.policy import Policy
 from deniable.client.sent import Summary, summary
 from deniable.client.state.connection import State
 from deniable.client.state.people import Identity
-from deniable.shared.cli.findings import Finding
+from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import StoreUnusable
 
 ANY_KEY = "00" * 32  # the caps alone are asked of the policy

@@ -16,7 +16,7 @@ from deniable.client.net.failures import failure
 from deniable.client.net.listing import read_list, verified
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.policy import Policy
-from deniable.shared.cli.findings import Finding
+from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import DeniableError
 from deniable.shared.survey.document import Survey
 

@@ -13,7 +13,7 @@ from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.client.state.surveys import ListedSurvey
 from deniable.shared.errors import DeniableError, UntrustedSurvey
-from deniable.shared.survey.signing import verify
+from deniable.shared.survey.keys import verify
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey

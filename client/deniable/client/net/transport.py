@@ -22,7 +22,7 @@ from deniable.shared.errors import DeniableError, InvalidPolicy
 if TYPE_CHECKING:
     from socket import socket
 
-MOST_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
+MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
 MOST_REPLY_BYTES = 64 * 2**10  # to an envelope
 
 
@@ -84,7 +84,7 @@ class HttpTransport:
         deadline, sent = time.monotonic() + timeout, False
         headers = {} if content_type is None else {"Content-Type": content_type}
         whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
-        most = MOST_LIST_BYTES if method == "GET" else MOST_REPLY_BYTES
+        most = MAX_LIST_BYTES if method == "GET" else MOST_REPLY_BYTES
         try:
             with closing(self.connect(deadline)) as sock:
                 sent = True

@@ -25,7 +25,7 @@ from deniable.shared.survey.document import (
     render_document,
     survey_id,
 )
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 
 Source = str | PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]

@@ -94,8 +94,8 @@ def recounted(archive: Path, where: str) -> list[Results]:
     import msgspec
 
     from deniable.server.archive import recount, rounds_of
+    from deniable.server.parallel import progress
     from deniable.server.results import survey_results
-    from deniable.server.work.progress import progress
 
     rounds = rounds_of(archive)
     parts = sum(len(each.manifest.parts) for each in rounds)
@@ -141,7 +141,7 @@ def _over(store: Store, chosen: Namespace) -> list[Round]:
 def _archived(store: Store, each: Round, chosen: Namespace) -> dict[str, object]:
     """What is purged has been read again from the files."""
     from deniable.server.archive import archive_round, recount, rounds_of
-    from deniable.server.archive.layout import digest_of, round_folder
+    from deniable.server.archive.manifest import digest_of, round_folder
 
     published, tally = each
     folder = round_folder(chosen.to, published, tally.round)

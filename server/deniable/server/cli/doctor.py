@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place, folder
-from deniable.shared.cli.findings import Finding, tell
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Finding, Verb, show_findings
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def run(chosen: Namespace) -> int:
     data = folder(chosen.data, NO_FOLDER)
     with _alone(data, chosen.repair):
         found = chain(_findings(data, chosen.repair), _asides(data))
-        return tell(found, as_json=chosen.json)
+        return show_findings(found, chosen)
 
 
 @contextmanager

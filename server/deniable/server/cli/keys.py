@@ -122,20 +122,20 @@ def _say(chosen: Namespace, state: str, more: str) -> None:
 
 
 def _signing(chosen: Namespace) -> str:
-    from deniable.shared.survey.signing import create_key, load_key, public_hex
+    from deniable.shared.survey.keys import create_key, load_key, public_hex
 
     return public_hex((create_key if chosen.action == "new" else load_key)(chosen.file))
 
 
 def _sealing(chosen: Namespace) -> str:
-    from deniable.shared.survey.sealing_key import (
+    from deniable.shared.survey.keys import (
         create_sealing_key,
         load_sealing_key,
-        sealing_hex,
+        public_hex,
     )
 
     make = create_sealing_key if chosen.action == "new" else load_sealing_key
-    return sealing_hex(make(chosen.file))
+    return public_hex(make(chosen.file))
 
 
 KEYS = Verb(

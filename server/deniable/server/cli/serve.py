@@ -83,7 +83,7 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
     from deniable.server.results.known import read_known
-    from deniable.shared.survey.sealing_key import load_sealing_key
+    from deniable.shared.survey.keys import load_sealing_key
 
     for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
         load_sealing_key(file)

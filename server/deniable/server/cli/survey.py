@@ -78,7 +78,7 @@ def run(chosen: Namespace) -> int:
 
 
 def _new(chosen: Namespace) -> int:
-    from deniable.server.surveys.template import template
+    from deniable.server.surveys.survey_file import template
 
     text = template(_today())
     try:
@@ -110,15 +110,15 @@ def _publish(chosen: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.store import create_store
     from deniable.server.surveys.catalogue import Catalogue
-    from deniable.server.surveys.replacing import asked_again, refusal, replaced
+    from deniable.server.surveys.replacement import asked_again, refusal, survey_to_replace
     from deniable.shared.survey.document import render_document
-    from deniable.shared.survey.signing import public_hex, sign
+    from deniable.shared.survey.keys import public_hex, sign
 
     survey = _read(chosen.file)
     document = render_document(survey)
     with create_store(chosen.data) as store:
         catalogue = Catalogue(store)
-        earlier = replaced(catalogue.surveys(), survey, document, _today())
+        earlier = survey_to_replace(catalogue.surveys(), survey, document, _today())
         if earlier and not chosen.replace and (reason := refusal(earlier, survey)):
             raise Refused(f"{reason} Publish with --replace, or under another name.")
         key = _signing_key(chosen)
@@ -138,7 +138,7 @@ def _publish(chosen: Namespace) -> int:
 
 
 def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
-    from deniable.shared.survey.signing import create_key, load_key, public_hex
+    from deniable.shared.survey.keys import create_key, load_key, public_hex
 
     if chosen.key is not None:
         return load_key(chosen.key)
@@ -227,10 +227,10 @@ def _close(chosen: Namespace) -> int:
 
 
 def _read(file: Path) -> Survey:
-    from deniable.server.surveys.authored import parse_authored
+    from deniable.server.surveys.survey_file import parse_survey_file
 
     try:
-        return parse_authored(file.read_text("utf-8"), _tell)
+        return parse_survey_file(file.read_text("utf-8"), _tell)
     except FileNotFoundError:
         raise WrongUse(
             f"there is no survey at {file}; write one: deniable survey new {file}"

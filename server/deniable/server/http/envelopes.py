@@ -24,8 +24,8 @@ from deniable.server.results.document import Count
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Upload
 from deniable.shared.envelope import (
     CONTENT_TYPE,
-    MOST_ENVELOPES,
-    MOST_REPORTS,
+    MAX_ENVELOPES,
+    MAX_REPORTS,
     Envelope,
     NamedReports,
     parse_envelopes,
@@ -108,7 +108,7 @@ def receive() -> Response:
 def decide(here: Parts, sent: Sent) -> Sequence[Decision]:
     """What is to become of each envelope; nothing has happened yet."""
     most = _most_reports(here, sent.authorization)
-    envelopes = _envelopes(sent, MOST_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
+    envelopes = _envelopes(sent, MAX_ENVELOPES if most > FROM_ANYONE else FROM_ANYONE)
     if here.writer.doubt():
         raise HttpError(503, DOUBTED)
     now = here.clock.now()
@@ -153,7 +153,7 @@ def _most_reports(here: Parts, authorization: str | None) -> int:
         return FROM_ANYONE
     if here.app_tokens.fresh_for(authorization) <= 0:
         check_app_token(here, authorization)
-    return MOST_REPORTS
+    return MAX_REPORTS
 
 
 def check_app_token(here: Parts, authorization: str) -> None:

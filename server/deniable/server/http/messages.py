@@ -14,7 +14,7 @@ from flask import Response, g, has_request_context, request
 from msgspec import UNSET, Struct, UnsetType
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
-from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.envelope import MAX_BODY_BYTES
 from deniable.shared.errors import DeniableError
 from deniable.shared.refusals import RequestCode
 
@@ -98,7 +98,7 @@ def read_body() -> bytes:
     """The whole body; refused before it is read if it says that it is too long."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise HttpError(415, "send the body as it is, without Content-Encoding")
-    if (request.content_length or 0) > MOST_BODY_BYTES:
+    if (request.content_length or 0) > MAX_BODY_BYTES:
         raise _too_large()
     try:
         body = request.stream.read()
@@ -106,7 +106,7 @@ def read_body() -> bytes:
         raise _too_large() from None
     except (ClientDisconnected, OSError):
         raise _cut_short() from None
-    if len(body) > MOST_BODY_BYTES:
+    if len(body) > MAX_BODY_BYTES:
         raise _too_large()
     if request.content_length is not None and len(body) != request.content_length:
         raise _cut_short()
@@ -114,7 +114,7 @@ def read_body() -> bytes:
 
 
 def _too_large() -> HttpError:
-    return HttpError(413, f"a body has at most {MOST_BODY_BYTES} bytes; split it into several")
+    return HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes; split it into several")
 
 
 def _cut_short() -> HttpError:

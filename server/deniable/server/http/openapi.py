@@ -20,10 +20,10 @@ from deniable.server.results.window import MOST_ROUNDS
 from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import (
     CONTENT_TYPE,
-    MOST_BODY_BYTES,
-    MOST_ENVELOPES,
-    MOST_JSON_BYTES,
-    MOST_REPORTS,
+    MAX_BODY_BYTES,
+    MAX_ENVELOPES,
+    MAX_JSON_BYTES,
+    MAX_REPORTS,
 )
 from deniable.shared.sealing import SEALED_TYPE
 
@@ -163,9 +163,9 @@ def _send() -> Json:
     return {
         "summary": "Send reports; answered once they are on disk.",
         "description": (
-            f"At most {MOST_BODY_BYTES} bytes, in JSON {MOST_JSON_BYTES}. Without a token one "
-            f"envelope with one report, with an app token up to {MOST_ENVELOPES} envelopes of up "
-            f"to {MOST_REPORTS} reports each. An envelope is taken whole or refused whole. Sending "
+            f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one "
+            f"envelope with one report, with an app token up to {MAX_ENVELOPES} envelopes of up "
+            f"to {MAX_REPORTS} reports each. An envelope is taken whole or refused whole. Sending "
             "is idempotent: the same id counts once, so whatever was not answered may be sent "
             "again."
         ),

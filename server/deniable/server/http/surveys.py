@@ -14,7 +14,7 @@ from deniable.server.http.cors import open_to_pages
 from deniable.server.http.messages import JSON, HttpError, answer, read_body
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.surveys.catalogue import SurveyEntry, UnknownSurvey, entry, entry_text
-from deniable.server.surveys.replacing import refusal, replaced
+from deniable.server.surveys.replacement import refusal, survey_to_replace
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
 from deniable.shared.survey.document import parse_document
 
@@ -122,7 +122,7 @@ def _refuse_other_questions(signed: SignedSurvey) -> None:
     except InvalidSurvey:
         return  # which the publishing says
     surveys, today = parts().catalogue.surveys(), parts().clock.now().date()
-    earlier = replaced(surveys, survey, document, today)
+    earlier = survey_to_replace(surveys, survey, document, today)
     if earlier and (reason := refusal(earlier, survey)):
         raise HttpError(409, f"{reason} Publish with ?replace=true.", "other-questions")
 

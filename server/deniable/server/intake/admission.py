@@ -20,7 +20,7 @@ from deniable.shared.envelope import Envelope, NamedReports
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.refusals import EnvelopeCode
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.sealing_key import mark_of
+from deniable.shared.survey.keys import mark_of
 
 CELL_BYTES = 8
 

@@ -42,7 +42,7 @@ def crossed_view(survey: Survey, found: Crossed) -> CrossedView:
 def _called(first: Question, second: Question) -> dict[str, str]:
     """What people call each two answers."""
     theirs = [
-        (each.answer_labels, each.words.labels or each.answer_labels) for each in (first, second)
+        (each.answer_labels, each.display.options or each.answer_labels) for each in (first, second)
     ]
     (ours, ours_called), (others, others_called) = theirs
     named = zip(product(ours, others), product(ours_called, others_called), strict=True)

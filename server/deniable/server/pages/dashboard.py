@@ -18,7 +18,7 @@ from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
-from deniable.shared.survey.wording import upper_first
+from deniable.shared.survey.phrases import upper_first
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out"))
 

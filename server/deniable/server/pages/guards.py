@@ -28,7 +28,7 @@ from markupsafe import Markup
 
 from deniable.server.http.auth import COOKIE, grants, signed_in_role
 from deniable.server.pages import sessions
-from deniable.shared.survey.wording import upper_first
+from deniable.shared.survey.phrases import upper_first
 
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "

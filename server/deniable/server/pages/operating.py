@@ -22,11 +22,11 @@ from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotating import read_annotation
 from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
-from deniable.server.surveys.authored import parse_authored
-from deniable.server.surveys.replacing import asked_again, differences, replaced
+from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
+from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import Survey, render_document
-from deniable.shared.survey.wording import upper_first
+from deniable.shared.survey.phrases import upper_first
 
 MOST_DAYS = 3_660
 MOST_TEXT = 2**18
@@ -208,11 +208,11 @@ def kept(here: Parts) -> list[Kept]:
 
 def _draft(text: str, here: Parts) -> Draft:
     try:
-        survey = parse_authored(text)
+        survey = parse_survey_file(text)
     except InvalidSurvey as error:
         return Draft(text, problem=str(error))
     today = here.clock.now().date()
-    earlier = replaced(here.catalogue.surveys(), survey, render_document(survey), today)
+    earlier = survey_to_replace(here.catalogue.surveys(), survey, render_document(survey), today)
     return Draft(
         text,
         said=describe(survey),

@@ -22,7 +22,7 @@ from deniable.server.planning.asking import (
 from deniable.server.planning.choosing import Asked, choose
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.survey.wording import upper_first
+from deniable.shared.survey.phrases import upper_first
 
 MOST_LETTERS = 40  # of a field
 USUAL: Mapping[str, Any] = {

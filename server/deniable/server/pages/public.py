@@ -20,7 +20,7 @@ from deniable.server.results import state_at
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.privacy.promises import odds_change
-from deniable.shared.survey.wording import asked_when, gives_away, repeated
+from deniable.shared.survey.phrases import asked_when, gives_away, repeated
 
 STOP = (
     "Take your consent back in the app that asks: nothing more is sent then, and what has not been "

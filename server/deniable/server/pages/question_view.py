@@ -39,8 +39,8 @@ from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
 from deniable.shared.privacy.promises import odds_factor
+from deniable.shared.survey.phrases import upper_first
 from deniable.shared.survey.questions import Question
-from deniable.shared.survey.wording import upper_first
 
 MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60
@@ -295,7 +295,7 @@ class QuestionView:
         return self._renamed(found)
 
     def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
-        called = self._called if self.question.words.labels else {}
+        called = self._called if self.question.display.options else {}
         if not called:
             return list(rows)
         return [replace(row, label=called.get(row.label, row.label)) for row in rows]

@@ -32,7 +32,7 @@ from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.wording import repeated
+from deniable.shared.survey.phrases import repeated
 
 MOST_ROUNDS = 6  # in the row of links; the others are behind it
 MOST_LISTED = 200  # with those behind it; earlier ones are on pages of their own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deniable.server.surveys.authored import with_table
+from deniable.server.surveys.survey_file import with_table
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.questions import Question, parse_question

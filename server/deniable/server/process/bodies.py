@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from deniable.server.http.messages import HttpError
-from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.envelope import MAX_BODY_BYTES
 
 SECONDS = 10.0
 SWEEP_SECONDS = 0.5
@@ -65,7 +65,7 @@ class Bodies:
             else:
                 async for part in stream:
                     self._take(arrival, part)
-                    if arrival.size > MOST_BODY_BYTES:
+                    if arrival.size > MAX_BODY_BYTES:
                         break
         except BaseException as error:
             self._held -= arrival.size

@@ -43,7 +43,7 @@ from deniable.server.process.readiness import Readiness
 from deniable.server.process.wsgi import Environ, Headers, Reply, environ_of, reply_of
 from deniable.server.store import Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS
-from deniable.shared.envelope import MOST_BODY_BYTES
+from deniable.shared.envelope import MAX_BODY_BYTES
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Front:
                     raise HttpError(503, reason)
                 return self._ready
         declared = declared_length(scope)
-        if declared > MOST_BODY_BYTES:
+        if declared > MAX_BODY_BYTES:
             return await self._behind(scope, b"")  # refused unread
         body = await self._bodies.read(protocol, declared)
         try:

@@ -21,7 +21,7 @@ from deniable.server.results.known import KnownValues
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
-from deniable.shared.survey.sealing_key import load_sealing_key, mark_of, sealing_hex
+from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -66,4 +66,4 @@ def load(
 def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
     """By the marks of their public halves. They are in this process, and in no store."""
     keys = [load_sealing_key(file) for file in settings.sealing]
-    return {mark_of(sealing_hex(key)): key for key in keys}
+    return {mark_of(public_hex(key)): key for key in keys}

@@ -24,7 +24,7 @@ from deniable.server.results.document import (
 from deniable.server.results.forgery import round_fits, warning
 from deniable.server.results.table import csv_text
 from deniable.server.results.window import Window, window
-from deniable.server.surveys.state import State
+from deniable.server.surveys.clock import State
 
 __all__ = [
     "About",

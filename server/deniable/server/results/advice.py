@@ -11,14 +11,14 @@ from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
-from deniable.shared.survey.wording import (
+from deniable.shared.survey.phrases import (
     FINGERPRINT_BITS,
     asked_when,
     gives_away,
     repeated,
     report_bits,
 )
+from deniable.shared.survey.questions import Question
 
 RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)

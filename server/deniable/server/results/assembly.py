@@ -16,7 +16,7 @@ from deniable.server.results.remembered import Remembered
 from deniable.server.results.rounds import round_facts, rounds
 from deniable.server.results.window import AHEAD, Window, window
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally
-from deniable.server.surveys.state import State, state_of
+from deniable.server.surveys.clock import State, state_of
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 

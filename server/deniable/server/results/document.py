@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from deniable.server.surveys.state import State
+from deniable.server.surveys.clock import State
 from deniable.shared.survey.kinds import Statistic
 
 Count = Annotated[int, Meta(ge=0)]

@@ -6,7 +6,7 @@ from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import SurveyRow
 from deniable.shared.errors import UntrustedSurvey
 from deniable.shared.survey.document import survey_id
-from deniable.shared.survey.signing import verify
+from deniable.shared.survey.keys import verify
 
 
 def check_signed(row: SurveyRow) -> None:

@@ -1,1 +1,6 @@
-"""Published surveys: found by what people type, published, explained."""
+"""Published surveys, from a file to the public list.
+
+`survey_file` reads what people write and adds tables from `optimal_table`. `replacement` compares
+it with the survey that it replaces. `catalogue` publishes surveys, finds them and keeps them in
+memory; `listing` is the public list that clients fetch. `clock` gives time and a survey's state.
+"""

@@ -1,7 +1,7 @@
-"""The published surveys in memory: where everything finds them that is asked for one.
+"""The catalogue of published surveys, in memory.
 
-A survey is read and parsed once, however many there are, and a change is seen within a quarter of a
-second. Only one fact about the store is asked for each time: how long its register is.
+Each survey is read and parsed once. Changes in the store appear within a quarter of a second: a
+look at the store reads only the length of its register, unless that has changed.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.listing import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
-from deniable.shared.survey.signing import verify
+from deniable.shared.survey.keys import verify
 
-FRESH_SECONDS = 0.25  # what a verb has published is served within half a second
+FRESH_SECONDS = 0.25  # a survey that a verb publishes is served within half a second
 NAMES_SHOWN = 10
 _BEGINNING = re.compile(r"[0-9a-f]{6,64}")
 _FIRST_DIGITS = 6
 DAMAGED = (
-    "%s: nothing of it is shown, offered or taken. Copy the folder as it is and restore the newest "
-    "backup that is whole; `deniable doctor` says more"
+    "%s: the survey is not shown or offered, and its reports are refused. Copy the folder as it is "
+    "and restore the newest intact backup; `deniable doctor` gives details"
 )
 
 log = logging.getLogger("deniable.server")
 
 
 class UnknownSurvey(Refused):
-    """No survey, or not exactly one, is meant by a text."""
+    """A text names no survey, or more than one."""
 
 
 @dataclass(frozen=True)
 class _Contents:
-    """Never changed once it is made: readers need no lock."""
+    """Immutable contents, so that readers need no lock."""
 
     mark: int
     by_id: Mapping[str, PublishedSurvey]  # in the order of publication
     by_name: Mapping[str, Sequence[PublishedSurvey]]
     by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
     entries: Mapping[tuple[str, bool], str]  # in JSON, by id and whether it is closed
-    damaged: Mapping[int, tuple[str, str]]  # by sequence: the id, and what is wrong
+    damaged: Mapping[int, tuple[str, str]]  # by sequence: the id and the fault
 
 
 class Catalogue:
-    """Safe from several threads."""
+    """Published surveys of a store, by name, id or the beginning of an id. Thread-safe."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or Clock()
@@ -68,72 +68,70 @@ class Catalogue:
         self._look()
 
     def find(self, text: str) -> PublishedSurvey:
-        """By its name, its id, or the beginning of one; UnknownSurvey says what there is.
+        """Return the survey with this name, id or beginning of an id, else raise UnknownSurvey.
 
-        A name means its newest survey that is open.
+        A name means the newest open survey of that name.
         """
         contents = self._fresh()
         if text in contents.by_id:
             return contents.by_id[text]
         if named := contents.by_name.get(text):
-            return max(named, key=lambda each: (not each.closed, each.survey.opens, each.sequence))
-        begun = _begun(contents, text)
-        if not begun and _BEGINNING.fullmatch(text):
+            return max(named, key=lambda p: (not p.closed, p.survey.opens, p.sequence))
+        matches = _with_prefix(contents, text)
+        if not matches and _BEGINNING.fullmatch(text):
             _refuse_damaged(contents, text)
-        if len(begun) == 1:
-            return begun[0]
-        raise UnknownSurvey(f"{_problem(text, len(begun))}; {_known(contents.by_name)}")
+        if len(matches) == 1:
+            return matches[0]
+        raise UnknownSurvey(f"{_problem(text, len(matches))}; {_names(contents.by_name)}")
 
     def to_close(self, text: str) -> PublishedSurvey:
-        """The one that is meant for good: a name must have one survey that is not closed."""
+        """Return the survey to close permanently. A name must have exactly one open survey."""
         named = self._fresh().by_name.get(text, ())
-        left = [each for each in named if not each.closed]
-        if len(left) > 1 or (named and not left):
-            which = ", ".join(f"{each.id[:12]} ({each.state})" for each in left or named)
+        not_closed = [published for published in named if not published.closed]
+        if len(not_closed) > 1 or (named and not not_closed):
             raise UnknownSurvey(
-                f"{text} names {len(left) or 'no'} surveys that can be closed; "
-                f"say which by its id: {which}"
+                f"{text} names {len(not_closed) or 'no'} surveys that can be closed; "
+                f"give an id: {_ids(not_closed or named)}"
             )
         return self.find(text)
 
     def to_delete(self, text: str) -> PublishedSurvey:
-        """The one that is meant for good: a name must have one survey."""
+        """Return the survey to delete permanently. A name must have exactly one survey."""
         named = self._fresh().by_name.get(text, ())
         if len(named) > 1:
-            which = ", ".join(f"{each.id[:12]} ({each.state})" for each in named)
-            raise UnknownSurvey(f"{text} names {len(named)} surveys; say which by its id: {which}")
+            raise UnknownSurvey(f"{text} names {len(named)} surveys; give an id: {_ids(named)}")
         return self.find(text)
 
     def known(self, identifier: str) -> PublishedSurvey | None:
-        """The survey with exactly this id, if it is what was published."""
+        """Return the survey with exactly this id; None if there is none or it is damaged."""
         return self._fresh().by_id.get(identifier)
 
     def get(self, identifier: str) -> PublishedSurvey | None:
-        """The same; Damaged, where it is not what was published."""
+        """Return the survey with exactly this id, or None; raise Damaged if it is damaged."""
         contents = self._fresh()
-        found = contents.by_id.get(identifier)
-        if found is None and contents.damaged:
+        published = contents.by_id.get(identifier)
+        if published is None and contents.damaged:
             _refuse_damaged(contents, identifier)
-        return found
+        return published
 
     def surveys(self) -> list[PublishedSurvey]:
-        """In the order of publication."""
+        """Return the surveys in the order of publication."""
         return list(self._fresh().by_id.values())
 
     def listing(self, *, compressed: bool = False) -> bytes:
-        """The answer to anyone who asks which surveys there are: the same bytes for everybody."""
+        """Return the public list: the same bytes for everyone."""
         listed = self._listed()
         return listed.compressed if compressed else listed.body
 
     def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
-        """The survey as it is published now. The same document again changes nothing.
+        """Publish a document and return the survey. Publishing it again changes nothing.
 
-        It is read strictly, and its signature must be by a key that is enrolled here.
+        The document is read strictly, and an enrolled key must have signed it.
         """
         survey, enrolled = parse_document(document), self._store.enrolled_keys()
         if key not in enrolled:
             raise UntrustedSurvey(
-                f"the key {key[:16]}… is not enrolled here, or retired; where it is one of yours: "
+                f"the key {key[:16]}… is not enrolled here, or is retired; if it is yours, run: "
                 "deniable keys enrol KEY --data DIR"
             )
         verify(document, signature, key, enrolled)
@@ -146,31 +144,31 @@ class Catalogue:
         published = self._contents.by_id[identifier]
         if published.key != key:
             raise UntrustedSurvey(
-                f"exactly these bytes are published already, signed by {published.key[:16]}…; "
+                f"this document is already published, signed by {published.key[:16]}…; "
                 "change anything in the survey to publish it under another key"
             )
         return published
 
     def close(self, published: PublishedSurvey) -> PublishedSurvey:
-        """Take no more reports of it, for good."""
+        """Close a survey permanently: its reports are refused from now on."""
         self._store.close_survey(published.sequence)
         self.refresh()
         return self._contents.by_id[published.id]
 
     @property
     def fresh_for(self) -> float:
-        """For how many seconds nobody who looks here has to wait for the store."""
+        """Seconds for which a look here does not have to wait for the store."""
         return self._looked + FRESH_SECONDS - self._clock.seconds()
 
     def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        """Look again at once, because something was just changed here; `parsed` are known by id."""
+        """Look at the store now, after a change; `parsed` holds surveys that were just read."""
         with self._lock:
             self._look(parsed or {})
 
     def _fresh(self) -> _Contents:
         if self._stale():
             with self._lock:
-                if self._stale():  # else another thread has looked
+                if self._stale():  # otherwise another thread has looked
                     self._look()
         return self._contents
 
@@ -178,27 +176,26 @@ class Catalogue:
         return self._clock.seconds() - self._looked >= FRESH_SECONDS
 
     def _look(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        mark = self._store.surveys_mark()  # before the rest: a change meanwhile is seen next time
+        mark = self._store.surveys_mark()  # read first: the next look sees a later change
         if mark != self._contents.mark:
             self._contents = self._read(mark, parsed or {})
         self._looked = self._clock.seconds()
 
     def _listed(self) -> Listing:
-        """Made anew when something has changed, or is over."""
-        contents, now, (of, made) = self._fresh(), self._clock.now(), self._listing
-        if of is not contents or not made.holds(now):
-            made = listing(
-                zip(contents.by_id.values(), contents.entries.values(), strict=True), now
-            )
-            self._listing = contents, made
-        return made
+        """Return the list; make it again if a survey changed or left it."""
+        contents, now, (listed, current) = self._fresh(), self._clock.now(), self._listing
+        if listed is not contents or not current.holds(now):
+            entries = zip(contents.by_id.values(), contents.entries.values(), strict=True)
+            current = listing(entries, now)
+            self._listing = contents, current
+        return current
 
     def _read(self, mark: int, parsed: Mapping[str, Survey]) -> _Contents:
-        """What is known already and not deleted, what is new, and what is closed meanwhile."""
-        known = self._contents
-        seen = [each.sequence for each in known.by_id.values()]
-        new, damaged = list[PublishedSurvey](), dict(known.damaged)
-        for row in self._store.surveys(max([*seen, *damaged], default=0)):
+        """Return the contents with new surveys added, deleted ones removed and states updated."""
+        before = self._contents
+        sequences = [published.sequence for published in before.by_id.values()]
+        new, damaged = list[PublishedSurvey](), dict(before.damaged)
+        for row in self._store.surveys(max([*sequences, *damaged], default=0)):
             try:
                 new.append(_published(row, parsed))
             except DeniableError as error:
@@ -206,16 +203,16 @@ class Catalogue:
                 damaged[row.sequence] = row.id, str(error)
         closed = self._store.survey_states()
         surveys = [
-            _marked(each, closed[each.sequence])
-            for each in [*known.by_id.values(), *new]
-            if each.sequence in closed
+            _with_state(published, closed[published.sequence])
+            for published in [*before.by_id.values(), *new]
+            if published.sequence in closed
         ]
-        left = {sequence: each for sequence, each in damaged.items() if sequence in closed}
-        return _contents(mark, surveys, known.entries, left)
+        left = {sequence: fault for sequence, fault in damaged.items() if sequence in closed}
+        return _contents(mark, surveys, before.entries, left)
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published survey: the document's exact text, with the signature and the public key."""
+    """A published survey: the document's exact text, its signature and the public key."""
 
     id: str
     document: str
@@ -241,18 +238,19 @@ def entry_text(published: SurveyRow) -> str:
 def _contents(
     mark: int,
     surveys: Sequence[PublishedSurvey],
-    known: Mapping[tuple[str, bool], str],
+    old_entries: Mapping[tuple[str, bool], str],
     damaged: Mapping[int, tuple[str, str]],
 ) -> _Contents:
     entries = {
-        (each.id, each.closed): known.get((each.id, each.closed)) or entry_text(each)
-        for each in surveys
+        key: old_entries.get(key) or entry_text(published)
+        for published in surveys
+        for key in [(published.id, published.closed)]
     }
     return _Contents(
         mark=mark,
-        by_id={each.id: each for each in surveys},
-        by_name=_grouped((each.name, each) for each in surveys),
-        by_beginning=_grouped((each.id[:_FIRST_DIGITS], each) for each in surveys),
+        by_id={published.id: published for published in surveys},
+        by_name=_grouped((p.name, p) for p in surveys),
+        by_beginning=_grouped((p.id[:_FIRST_DIGITS], p) for p in surveys),
         entries=entries,
         damaged=damaged,
     )
@@ -268,7 +266,7 @@ def _grouped(
 
 
 def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
-    """Parsing recomputes every probability: a document that was just read is not read again."""
+    """Return the survey of a row; parse it only if needed, as that computes every probability."""
     if (survey := parsed.get(row.id)) is None:
         check_signed(row)
         survey = parse_document(row.document)
@@ -276,18 +274,18 @@ def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
 
 
 def _refuse_damaged(contents: _Contents, identifier: str) -> None:
-    """Damaged, if it is the id, or its beginning, of one that is."""
-    for damaged, says in contents.damaged.values():
+    """Raise Damaged if a damaged survey has this id or beginning of an id."""
+    for damaged, fault in contents.damaged.values():
         if damaged.startswith(identifier):
-            raise Damaged(DAMAGED % says)
+            raise Damaged(DAMAGED % fault)
 
 
-def _marked(published: PublishedSurvey, closed: bool) -> PublishedSurvey:
+def _with_state(published: PublishedSurvey, closed: bool) -> PublishedSurvey:
     return published if published.closed == closed else replace(published, closed=closed)
 
 
-def _begun(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:
-    """Those whose id begins so, with enough digits to mean one."""
+def _with_prefix(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:
+    """Return the surveys whose id begins with this text, if it has enough digits."""
     if not _BEGINNING.fullmatch(text):
         return ()
     near = contents.by_beginning.get(text[:_FIRST_DIGITS], ())
@@ -300,10 +298,14 @@ def _problem(text: str, matches: int) -> str:
     return f"there is no survey {text[:80]!r}"
 
 
-def _known(by_name: Mapping[str, Sequence[PublishedSurvey]]) -> str:
-    """The names of the newest surveys, the newest first."""
+def _names(by_name: Mapping[str, Sequence[PublishedSurvey]]) -> str:
+    """Return a phrase with the names of the newest surveys, the newest first."""
     if not by_name:
-        return "none is published yet: deniable survey publish FILE --data DIR"
+        return "no survey is published yet; run: deniable survey publish FILE --data DIR"
     names = sorted(by_name, key=lambda name: -by_name[name][-1].sequence)
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"there is {', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"published: {', '.join(names[:NAMES_SHOWN])}{more}"
+
+
+def _ids(surveys: Iterable[PublishedSurvey]) -> str:
+    return ", ".join(f"{published.id[:12]} ({published.state})" for published in surveys)

@@ -1,76 +1,63 @@
-"""The `deniable` command: finds the verbs that each part brings, and runs one.
+"""The `deniable` command: find the verbs that each part brings, and run one.
 
-Parts name their verbs in the entry-point group `deniable.verbs`. A verb whose libraries are not
-installed is answered with the line that installs them.
+Parts list their verbs in the entry-point group `deniable.verbs`. If a verb's libraries are missing,
+the command prints the line that installs them.
 
-Exit codes: 0 well, 1 a finding, 2 wrong use, 3 refused by the server.
+Exit codes: 0 success, 1 a finding, 2 wrong use, 3 refused by the server.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from deniable.shared.cli.entry_points import entry_points
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}  # not of one part
-WELL, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has found something
+EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}  # not named like parts
+SUCCESS, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has a finding
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments; return its exit code."""
     verbs = find_verbs()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = make_parser(verbs, frozenset(given))
-    words = _asked(parser, given, verbs)
-    chosen, more = parser.parse_known_args(words)
-    if more:
-        parser.error(_not_known(more))
-    if chosen.verb is None:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = make_parser(verbs, frozenset(words))
+    args, unexpected = parser.parse_known_args(_checked_words(parser, words, verbs))
+    if unexpected:
+        parser.error(_unexpected(unexpected, args.verb))
+    if args.verb is None:
         parser.print_help()
-        return WELL
-    return _run(_meant(verbs[chosen.verb], chosen), chosen)
-
-
-def _asked(
-    parser: argparse.ArgumentParser, words: list[str], verbs: Mapping[str, Verb]
-) -> list[str]:
-    """`help VERB` is `VERB --help`; what is no verb is answered with the nearest."""
-    if words[:1] == ["help"]:
-        words = [*words[1:], "--help"]
-    if words and not words[0].startswith("-") and words[0] not in verbs:
-        from difflib import get_close_matches
-
-        near = get_close_matches(words[0], verbs, 1)
-        meant = f"; did you mean {near[0]}" if near else ""
-        parser.error(f"there is no verb {words[0][:40]!r}{meant}; `deniable --help` lists them")
-    return words
+        return SUCCESS
+    return _run(_selected(verbs[args.verb], args), args)
 
 
 def find_verbs() -> dict[str, Verb]:
-    """Every verb of every installed part, by name; those of one name together."""
-    parts = [place.load() for place in entry_points(GROUP)]
-    found: dict[str, Verb] = {}
+    """Return every verb of every installed part by name; verbs of one name are joined."""
+    parts = [point.load() for point in entry_points(GROUP)]
+    by_name: dict[str, Verb] = {}
     for verb in sorted((verb for verbs in parts for verb in verbs), key=lambda v: v.option or ""):
-        first = found.get(verb.name)
-        found[verb.name] = replace(first, also=(*first.also, verb)) if first else verb
-    return found
+        first = by_name.get(verb.name)
+        by_name[verb.name] = replace(first, also=(*first.also, verb)) if first else verb
+    return by_name
 
 
 def make_parser(
     verbs: Mapping[str, Verb], words: Container[str] | None = None
 ) -> argparse.ArgumentParser:
-    """Of `words`, if they are given, only the verbs among them are told what they take."""
+    """Return the parser. Given `words`, add the arguments of only the verbs among them."""
     parser = argparse.ArgumentParser(
         prog="deniable",
         description="Ask a crowd anything; hold nobody's answer.",
-        epilog="`deniable help VERB` says more about each.",
+        epilog="`deniable help VERB` explains a verb.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for name in sorted(verbs):
         parts = (verbs[name], *verbs[name].also)
@@ -92,45 +79,95 @@ def make_parser(
     return parser
 
 
-def _meant(verb: Verb, chosen: argparse.Namespace) -> Verb:
-    """Of the verbs of one name, that of which an option is given; else the first."""
-    given = (each for each in verb.also if getattr(chosen, each.option or "", None) is not None)
+class EntryPoint(NamedTuple):
+    """An object that an installed package offers in a group."""
+
+    name: str
+    module: str
+    attribute: str
+
+    def load(self) -> Any:  # Any: a package may offer any object
+        return getattr(import_module(self.module), self.attribute)
+
+
+def entry_points(group: str) -> Iterator[EntryPoint]:
+    """Return the entry points of a group in the order of `sys.path`; a name may repeat.
+
+    Reading the installers' files takes 2 ms. `importlib.metadata` takes 70 ms to load, half of the
+    time that `--help` may take.
+    """
+    for folder in dict.fromkeys(sys.path):
+        for path in sorted(Path(folder).glob("*.dist-info/entry_points.txt")):
+            with path.open(encoding="utf-8") as file:
+                yield from _points_in(group, file)
+
+
+def _points_in(group: str, lines: Iterator[str]) -> Iterator[EntryPoint]:
+    section = ""
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif section == group and "=" in line:
+            name, _, target = line.partition("=")
+            module, _, attribute = target.partition(":")
+            yield EntryPoint(name.strip(), module.strip(), attribute.strip())
+
+
+def _checked_words(
+    parser: argparse.ArgumentParser, words: list[str], verbs: Mapping[str, Verb]
+) -> list[str]:
+    """Read `help VERB` as `VERB --help`; refuse an unknown verb and suggest the nearest."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if words and not words[0].startswith("-") and words[0] not in verbs:
+        from difflib import get_close_matches
+
+        near = get_close_matches(words[0], verbs, 1)
+        meant = f"; did you mean {near[0]}" if near else ""
+        parser.error(f"there is no verb {words[0][:40]!r}{meant}; `deniable --help` lists them")
+    return words
+
+
+def _selected(verb: Verb, args: argparse.Namespace) -> Verb:
+    """Return the verb of this name whose option is given, else the first."""
+    given = (other for other in verb.also if getattr(args, other.option or "", None) is not None)
     return next(given, verb)
 
 
-def _not_known(more: Sequence[str]) -> str:
-    """Without what stands there, which may be an answer that somebody wrote after an option: this
-    ends in logs and mails."""
-    options = [each.partition("=")[0] for each in more if each.startswith("--")]
+def _unexpected(words: Sequence[str], verb: str) -> str:
+    """Return the message for unexpected arguments. It never repeats a value.
+
+    A value may be an answer, and messages end up in logs and mails.
+    """
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
     if options:
-        return f"there is no option {', '.join(options)} here"
-    return f"{len(more)} more than is expected; write what is no option together, and only once"
+        return f"unknown option {', '.join(options)}; see `deniable help {verb}`"
+    number = "1 unexpected argument" if len(words) == 1 else f"{len(words)} unexpected arguments"
+    return f"{number}; keep arguments without dashes together, see `deniable help {verb}`"
 
 
-def _run(verb: Verb, chosen: argparse.Namespace) -> int:
+def _run(verb: Verb, args: argparse.Namespace) -> int:
     try:
-        return verb.run(chosen)
-    except Refused as error:
-        print(f"deniable {verb.name}: {error}", file=sys.stderr)
-        return REFUSED
-    except DeniableError as error:
-        print(f"deniable {verb.name}: {error}", file=sys.stderr)
-        return WRONG_USE
-    except ModuleNotFoundError as error:
-        print(f"deniable {verb.name}: {_cure(verb, error)}", file=sys.stderr)
-        return WRONG_USE
+        return verb.run(args)
     except BrokenPipeError:
         sys.stderr.close()
-        return WELL
+        return SUCCESS
     except KeyboardInterrupt:
         print(f"\ndeniable {verb.name}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except (DeniableError, ModuleNotFoundError, OSError) as error:
+        print(f"deniable {verb.name}: {_message(verb, error)}", file=sys.stderr)
+        return REFUSED if isinstance(error, Refused) else WRONG_USE
 
 
-def _cure(verb: Verb, error: ModuleNotFoundError) -> str:
-    """The line that installs what is missing: most extras are named like the parts."""
-    extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
-    return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
+def _message(verb: Verb, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]  # the part's name
+        return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
+    if isinstance(error, OSError) and error.filename is not None:
+        reason = (error.strerror or type(error).__name__).lower()
+        return f"cannot use {error.filename}: {reason}; name another path or change this one"
+    return str(error) or type(error).__name__
 
 
 class _Version(argparse.Action):

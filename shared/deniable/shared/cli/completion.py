@@ -1,4 +1,4 @@
-"""`deniable completion`: what makes a shell complete verbs, actions and options."""
+"""`deniable completion`: a script for the shell that completes verbs, actions and options."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ _ZSH = "autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bash
 
 
 def script(parser: ArgumentParser, shell: str) -> str:
-    """Files are completed where nothing else fits."""
+    """Return the script for this shell. Where nothing else fits, it completes file names."""
     words = dict(_words(parser, ""))
     steps = "\n".join(f'      "{path}") path="{path}" ;;' for path in words if path)
     replies = "\n".join(
-        f'    "{path}") reply="{" ".join(each)}" ;;' for path, each in words.items()
+        f'    "{path}") reply="{" ".join(options)}" ;;' for path, options in words.items()
     )
     text = _BASH.format(steps=steps, replies=replies)
     return text if shell == "bash" else _ZSH + text
 
 
 def _words(parser: ArgumentParser, path: str) -> Iterator[tuple[str, list[str]]]:
-    """For each verb and action, as ` survey check`: what may follow it."""
-    found: list[str] = []
+    """Return the words that may follow each verb and action, such as ` survey check`."""
+    options: list[str] = []
     for action in parser._actions:
-        found += [option for option in action.option_strings if option.startswith("--")]
+        options += [option for option in action.option_strings if option.startswith("--")]
         if isinstance(action, _SubParsersAction):
-            found += action.choices
-            for name, below in action.choices.items():
-                yield from _words(below, f"{path} {name}")
-    yield path, found
+            options += action.choices
+            for name, subparser in action.choices.items():
+                yield from _words(subparser, f"{path} {name}")
+    yield path, options
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh"))
 
 
-def _run(chosen: Namespace) -> int:
+def _run(args: Namespace) -> int:
     from deniable.shared.cli.command import find_verbs, make_parser
 
-    print(script(make_parser(find_verbs()), chosen.shell), end="")
+    print(script(make_parser(find_verbs()), args.shell), end="")
     return 0
 
 
 COMPLETION = Verb(
     "completion",
-    "print what lets a shell complete this command",
+    "print a completion script for bash or zsh",
     _arguments,
     _run,
     example="source <(deniable completion bash)",

@@ -1,42 +1,42 @@
-"""The verb `odds`: what an ε means for one person, before it is chosen."""
+"""`deniable odds`: the meaning of an ε for one person."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 
-USUAL = ("0.1", "0.5", "1", "2", "4", "6")
-BELIEFS = (1, 10, 50)  # before, in percent
+DEFAULT_EPSILONS = ("0.1", "0.5", "1", "2", "4", "6")
+BELIEFS_PERCENT = (1, 10, 50)  # before the report
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Of each ε: how often a yes-or-no report is true, by how much all that is sent at this ε "
-        "changes the odds about a person at most, and how sure anyone may become who was so sure "
-        "before. Add up what adds up first: the questions of a round, the rounds of a survey."
+        "For each ε: how often a yes-or-no report is true, the largest factor by which the reports "
+        "can change the odds about a person, and the most that a belief about the person can grow. "
+        "Use the total ε: add up the questions of a round, and the rounds of a survey."
     )
-    parser.add_argument("epsilon", nargs="*", metavar="E", help=f"default {' '.join(USUAL)}")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument(
+        "epsilon", nargs="*", metavar="E", help=f"default {' '.join(DEFAULT_EPSILONS)}"
+    )
+    add_json(parser)
 
 
-def _run(arguments: Namespace) -> int:
-    rows = [odds(text) for text in arguments.epsilon or USUAL]
-    if arguments.json:
-        print(json.dumps({"rows": rows}))
-        return 0
-    print(
-        f"{'ε':<6}{'a report is true':<19}{'odds × at most':<17}{'sure before, and at most after'}"
-    )
+def _run(args: Namespace) -> int:
+    rows = [odds(text) for text in args.epsilon or DEFAULT_EPSILONS]
+    return show(args, {"rows": rows}, _lines(rows))
+
+
+def _lines(rows: list[dict[str, str]]) -> Iterator[str]:
+    yield f"{'ε':<6}{'a report is true':<19}{'odds × at most':<17}{'belief before → at most after'}"
     for row in rows:
-        after = "   ".join(f"{belief} % → {row[f'from_{belief}']}" for belief in BELIEFS)
-        print(f"{row['epsilon']:<6}{row['true']:<19}{row['factor']:<17}{after}")
-    return 0
+        after = "   ".join(f"{belief} % → {row[f'from_{belief}']}" for belief in BELIEFS_PERCENT)
+        yield f"{row['epsilon']:<6}{row['true']:<19}{row['factor']:<17}{after}"
 
 
 def odds(text: str) -> dict[str, str]:
-    """One row. What anyone may come to believe is rounded up, as the odds are.
+    """Return the row for one ε. Beliefs and odds are rounded up.
 
     >>> odds("1")["from_10"], odds("2")["factor"]
     ('23.2 %', '7.4')
@@ -46,7 +46,7 @@ def odds(text: str) -> dict[str, str]:
     from deniable.shared.privacy.promises import odds_factor, percent
 
     epsilon = Epsilon(text)
-    after = {f"from_{belief}": _after(epsilon.billionths, belief) for belief in BELIEFS}
+    after = {f"from_{belief}": _after(epsilon.billionths, belief) for belief in BELIEFS_PERCENT}
     true = percent(RandomizedResponse(epsilon).keep)
     return {
         "epsilon": str(epsilon),
@@ -56,7 +56,7 @@ def odds(text: str) -> dict[str, str]:
 
 
 def _after(billionths: int, belief: int) -> str:
-    """Bayes' rule at the largest ratio that there is: b E / (b E + 1 - b)."""
+    """Return the largest belief after a report, by Bayes' rule: b E / (b E + 1 - b)."""
     from deniable.shared.privacy.epsilon import BILLION
     from deniable.shared.privacy.thresholds import exp_interval
 
@@ -68,7 +68,7 @@ def _after(billionths: int, belief: int) -> str:
 
 ODDS = Verb(
     "odds",
-    "what an ε means for one person",
+    "explain an ε: what it means for one person",
     _arguments,
     _run,
     example="deniable odds 0.5 1 2",

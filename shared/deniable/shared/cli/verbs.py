@@ -1,4 +1,4 @@
-"""The verbs that belong to no part alone."""
+"""The table of this part's verbs."""
 
 from deniable.shared.cli.certify import CERTIFY
 from deniable.shared.cli.completion import COMPLETION

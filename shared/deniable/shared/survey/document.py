@@ -1,8 +1,8 @@
-"""The survey document: what is asked, by whom, why, from when to when, at what privacy.
+"""The survey document: its questions, its owner and purpose, its days, and its privacy.
 
-People write TOML; what is published is JSON with the same keys, everything chosen and every
-probability written out. Those bytes never change and their SHA-256 is the survey's id: no canonical
-form is needed, bytes are bytes.
+People write TOML. The published form is JSON with the same keys, in which every default and every
+probability is written out. Its bytes never change, and their SHA-256 is the survey's id, so no
+canonical form is needed.
 """
 
 from __future__ import annotations
@@ -19,36 +19,39 @@ from typing import Any
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw, random_pause
-from deniable.shared.survey.crossing import Names, read_cross
+from deniable.shared.survey.keys import SEALING_KEY_FORM, checked_public
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import (
+    Names,
     Question,
     parse_question,
     question_document,
+    read_cross,
     what_is_asked,
 )
 from deniable.shared.survey.reader import Reader
-from deniable.shared.survey.sealing_key import HOW, checked_public
 
 FORMAT = 1
-MOST_QUESTIONS = 100  # so that a byte numbers them
-MOST_ROUNDS = 10_000
-MOST_DOCUMENT_BYTES = 4 * 2**20
-EARLY = timedelta(hours=1)  # clocks differ: a round's reports are taken this long before it
+MAX_QUESTIONS = 100  # one byte numbers them
+MAX_ROUNDS = 10_000
+MAX_DOCUMENT_BYTES = 4 * 2**20
+EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
 
-Symbols = tuple[int | None, ...]  # a question each; None: this install was not asked it
+Symbols = tuple[int | None, ...]  # one per question; None: this install was not asked it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What one install reports of one survey in one round; made on the device."""
+    """The report of one install for one survey and round; made on the device."""
 
     symbols: Symbols
-    unfit: tuple[str, ...]  # questions whose answer did not fit: for the app, never for the server
+    unfit: tuple[str, ...]  # questions whose answer did not fit; for the app, never for the server
 
 
 @dataclass(frozen=True)
 class Survey:
+    """A survey as published: what it asks, when, and at what privacy."""
+
     name: str
     title: str
     purpose: str
@@ -60,18 +63,18 @@ class Survey:
     retention_days: int
     minimum_reports: int
     questions: tuple[Question, ...]
-    asks_one: bool = False  # of its questions, drawn at random; the key `ask` of the document
-    repeat_rounds: int = 1  # so many rounds share one report; 1: each round has a new one
-    cross: tuple[Names, ...] = ()  # pairs of questions whose answers are counted together
-    sealed_to: str | None = None  # the public key that reports are sealed to, in hex
+    asks_one: bool = False  # one question, drawn at random; the key `ask` of the document
+    repeat_rounds: int = 1  # number of rounds that share one report; 1: each round has its own
+    cross: tuple[Names, ...] = ()  # pairs of questions that are counted together
+    sealed_to: str | None = None  # the public key to seal reports to, in hex
 
     @property
     def calendar(self) -> Period:
-        """How the survey's days are cut into rounds."""
+        """Period that cuts the survey's days into rounds."""
         return PERIODS[self.period]
 
     def round_of(self, day: date) -> int:
-        """The round that a day falls in."""
+        """Return the number of the round that contains a day."""
         return self.calendar.round_of(day)
 
     @property
@@ -84,38 +87,37 @@ class Survey:
 
     @property
     def rounds(self) -> int:
-        """Rounds that overlap the survey's days count as whole."""
+        """Number of rounds; one that overlaps the survey's days in part counts."""
         return self.last_round - self.first_round + 1
 
     @property
     def repeats(self) -> bool:
-        """Whether reports are latched: kept, and sent again. The key `repeat` of the document."""
+        """True if reports are latched: kept and sent again (`repeat` in the document)."""
         return self.repeat_rounds > 1
 
     def span_of(self, number: int) -> range:
-        """The rounds that share one report, this one among them; counted from the first round."""
+        """Return the rounds that share one report with this round."""
         first = number - (number - self.first_round) % self.repeat_rounds
         return range(first, min(first + self.repeat_rounds, self.last_round + 1))
 
     @property
     def draws(self) -> int:
-        """How often noise is drawn for one install, which is what it is charged for: once in each
-        span of rounds."""
+        """Number of times that noise is drawn for one install, and charged: once per span."""
         return -(-self.rounds // self.repeat_rounds)
 
     @cached_property
     def costs(self) -> Mapping[str, int]:
-        """ε of each question, in billionths: what one round can give away about its answer."""
+        """ε of each question, in billionths: the privacy cost of its answer in one round."""
         return {question.name: question.epsilon.billionths for question in self.questions}
 
     @cached_property
     def round_billionths(self) -> int:
-        """ε of one round, in billionths: what all its questions give away together. Where reports
-        are latched, all rounds of a span give away no more: they say the same.
+        """ε of one round, in billionths: the sum over its questions, or with `ask` the largest.
 
-        Where one is drawn, a report is (question, symbol): the question is drawn whatever the
-        answers are, so two people differ in the probability of any report by at most e^ε of that
-        question, and ε of the round is the largest, not the sum.
+        Latched reports of one span are equal, so the whole span costs no more than one round.
+        If one question is drawn, a report is (question, symbol), and the draw does not depend on
+        the answers. The probability of any report then differs between two people by a factor of
+        at most e^ε of that question.
         """
         return (max if self.asks_one else sum)(self.costs.values())
 
@@ -125,12 +127,12 @@ class Survey:
 
     @property
     def lifetime_billionths(self) -> int:
-        """ε of all rounds: what each draw of noise gives away adds up, whatever is answered when.
+        """ε of all rounds, in billionths: the costs of all draws of noise add up.
 
-        Where reports are latched, the whole transcript of an install is a function of its draws.
-        Each is made from one set of answers, by `report`, with randomness of its own; so for any
-        two histories of answers the probability of any transcript differs by at most e^ε for each
-        draw. What was answered in the other rounds of a span is in no report at all.
+        With latched reports, the whole transcript of an install is a function of its draws. Each
+        draw has its own randomness and uses one set of answers (`report`). So for any two histories
+        of answers, the probability of any transcript differs by a factor of at most e^ε per draw.
+        Answers in the other rounds of a span enter no report.
         """
         return self.round_billionths * self.draws
 
@@ -140,27 +142,27 @@ class Survey:
 
     @property
     def drawn_from(self) -> int:
-        """Of how many questions an install is asked one; 1 where it is asked all of them."""
+        """Number of questions that the one asked is drawn from; 1 if all are asked."""
         return len(self.questions) if self.asks_one else 1
 
     @property
     def report_size(self) -> int:
-        """Bytes of one report on the wire, whichever question it is of."""
+        """Bytes of one report on the wire, the same for every question."""
         sizes = [question.mechanism.payload_size for question in self.questions]
         return 1 + max(sizes) if self.asks_one else sum(sizes)
 
     @cached_property
     def crossed(self) -> tuple[tuple[Question, Question], ...]:
-        """The pairs of `cross` themselves."""
-        named = {question.name: question for question in self.questions}
-        return tuple((named[first], named[second]) for first, second in self.cross)
+        """Pairs of questions that are counted together."""
+        by_name = {question.name: question for question in self.questions}
+        return tuple((by_name[first], by_name[second]) for first, second in self.cross)
 
     def reports_of(self, people: int) -> int:
-        """How many reports of each question so many people are expected to make."""
+        """Return the expected number of reports of each question from this many people."""
         return people // self.drawn_from
 
     def is_open(self, day: date) -> bool:
-        """Whether answers are asked for on this day."""
+        """Return True if the survey asks for answers on this day."""
         return self.opens <= day <= self.closes
 
     def round_starts(self, number: int) -> datetime:
@@ -170,58 +172,57 @@ class Survey:
         return self.calendar.ends(number, self.closes)
 
     def round_title(self, number: int) -> str:
-        """What people call a round."""
+        """Return the name of a round on pages, like `Dec 2026`."""
         return f"{self.round_starts(number):{self.calendar.title}}"
 
     def round_short_title(self, number: int) -> str:
         return f"{self.round_starts(number):{self.calendar.short_title}}"
 
     def taken_from(self, number: int) -> datetime:
-        """From when the server takes reports of a round."""
+        """Return the moment from which the server accepts reports of a round."""
         return self.round_starts(number) - EARLY
 
     def taken_until(self, number: int) -> datetime:
-        """Until when it does: the round's end and the survey's grace."""
+        """Return the moment until which it accepts them: the round's end plus the grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
     def asks_the_same(self, other: Survey) -> bool:
-        """Whether who has answered one of the two in a round has said all that the other asks:
-        only what people read differs, or how long it is asked."""
-        mine, theirs = (
-            [what_is_asked(each) for each in survey.questions] for survey in (self, other)
+        """Return True if an answer to one survey in a round says all that the other asks.
+
+        The two may differ in the texts for people and in their days.
+        """
+        own, others = (
+            [what_is_asked(question) for question in survey.questions] for survey in (self, other)
         )
         rounds = (self.period, self.asks_one, self.repeat_rounds)
         same_rounds = rounds == (other.period, other.asks_one, 1)  # spans begin with their survey
-        return same_rounds and mine == theirs
+        return same_rounds and own == others
 
     def unasked(self, names: Collection[str]) -> str | None:
-        """Why answers with these names are none to this survey; their values do not matter."""
+        """Return the reason why answers with these names do not fit the survey, or None."""
         asked = [question.name for question in self.questions]
         if missing := [name for name in asked if name not in names]:
             return (
-                f"survey {self.name!r} is answered whole, and the answer to "
+                f"survey {self.name!r} needs an answer to every question, and "
                 f"{', '.join(missing)} is missing"
             )
-        if more := [name for name in names if name not in asked]:
-            return (
-                f"survey {self.name!r} asks for {', '.join(asked)}, and not for {', '.join(more)}"
-            )
+        if extra := [name for name in names if name not in asked]:
+            return f"survey {self.name!r} asks for {', '.join(asked)}, not for {', '.join(extra)}"
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """One symbol for each question, from all the true answers at once, by the same operations
-        whatever they are.
+        """Return one symbol per question, from all true answers.
 
-        Where only one is asked, all are randomized and one is kept: the work, the randomness and
-        what the app is told are the same whichever it is. It is drawn as ⌊u d / 2^64⌋, so each of d
-        questions has probability 1 / d to within 2^-64, and the same for every install: that biases
-        no estimate, and no ε depends on it.
+        The operations do not depend on the answers. If only one question is asked, all answers are
+        randomized and one symbol is kept, so that work, randomness and outcome are the same for
+        every question. The question is ⌊u d / 2^64⌋: each of d questions has probability 1 / d to
+        within 2^-64, the same for every install. That biases no estimate, and no ε depends on it.
         """
         random_pause()
         drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
-        pairs = [(each.name, *each.report(answers[each.name], draw)) for each in self.questions]
+        pairs = [(q.name, *q.report(answers[q.name], draw)) for q in self.questions]
         return Report(
-            tuple(s if drawn in (None, place) else None for place, (_, s, _) in enumerate(pairs)),
+            tuple(s if drawn in (None, index) else None for index, (_, s, _) in enumerate(pairs)),
             tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
         )
 
@@ -229,7 +230,7 @@ class Survey:
 def parse_toml(
     text: str, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda table: table
 ) -> Survey:
-    """A survey as people write it; `complete` may fill in what was left out."""
+    """Return the survey in a TOML file; `complete` may fill in keys that were left out."""
     import tomllib
 
     try:
@@ -239,9 +240,9 @@ def parse_toml(
 
 
 def parse_document(document: bytes) -> Survey:
-    """A published survey, from its exact bytes; strict: nothing left out, nothing repeated."""
-    if len(document) > MOST_DOCUMENT_BYTES:
-        raise InvalidSurvey("document", f"is larger than {MOST_DOCUMENT_BYTES} bytes")
+    """Return a published survey from its exact bytes. No key may be missing or repeated."""
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise InvalidSurvey("document", f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
         table = json.loads(document.decode("utf-8"), object_pairs_hook=_no_repeats)
     except (ValueError, RecursionError):
@@ -249,13 +250,13 @@ def parse_document(document: bytes) -> Survey:
     survey = _parse(table)
     if json.loads(render_document(survey)) != table:
         raise InvalidSurvey(
-            "document", "leaves something out that a published survey states, or states too much"
+            "document", "lacks keys of a published survey or has superfluous ones; publish it again"
         )
     return survey
 
 
 def render_document(survey: Survey) -> bytes:
-    """The bytes to publish. Made only once: from then on the bytes themselves are passed on."""
+    """Return the bytes to publish. Render a survey once; afterwards pass on these bytes."""
     table = {
         "deniable": FORMAT,
         "survey": {
@@ -287,21 +288,21 @@ def _parse(table: object) -> Survey:
     top = Reader("document", table)
     if top.count("deniable", FORMAT, 1, 1_000) != FORMAT:
         raise InvalidSurvey(
-            "document.deniable", f"this version reads format {FORMAT}; upgrade deniable"
+            "document.deniable", f"this version of deniable reads format {FORMAT}; upgrade it"
         )
     reader = Reader("survey", top.take("survey", dict, "begin the file with [survey]"))
     tables = top.take("question", list, "add at least one [[question]]")
     top.done()
-    if not 1 <= len(tables) <= MOST_QUESTIONS:
-        raise InvalidSurvey("question", f"a survey has 1 to {MOST_QUESTIONS} questions")
+    if not 1 <= len(tables) <= MAX_QUESTIONS:
+        raise InvalidSurvey("question", f"a survey has 1 to {MAX_QUESTIONS} questions")
     questions = tuple(
         parse_question(Reader(f"question[{number}]", part)) for number, part in enumerate(tables, 1)
     )
     survey = Survey(
         name=reader.survey_name("name"),
         title=reader.text("title", 'write title = "How is the app doing?"'),
-        purpose=reader.text("purpose", "say in a sentence what the answers are for"),
-        owner=reader.text("owner", "say who asks, and an address to write to"),
+        purpose=reader.text("purpose", "describe in a sentence how the answers will be used"),
+        owner=reader.text("owner", "write the name and address of the organization that asks"),
         opens=reader.day("opens"),
         closes=reader.day("closes"),
         period=reader.one_of("round", PERIODS),
@@ -309,7 +310,7 @@ def _parse(table: object) -> Survey:
         retention_days=reader.count("retention_days", 90, 0, 3660),
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
-        asks_one=_asks_one(reader) and len(questions) > 1,  # of one question, all is one
+        asks_one=_asks_one(reader) and len(questions) > 1,  # one of one question is all of them
         repeat_rounds=_repeat_rounds(reader),
         cross=read_cross(reader, questions),
         sealed_to=_sealed_to(reader),
@@ -324,20 +325,20 @@ def _asks_one(reader: Reader) -> bool:
     if ask not in (None, 1):
         raise InvalidSurvey(
             f"{reader.path}.ask",
-            f"is 1, for one question drawn at random, or left out, for all of them; got {ask}",
+            f"must be 1 (one question, drawn at random) or left out (all questions); got {ask}",
         )
     return ask == 1
 
 
 def _repeat_rounds(reader: Reader) -> int:
-    """Where every round has a report of its own, a published document has neither key."""
+    """Return `repeat_rounds`; 1 if neither key is given: each round has its own report."""
     if "repeat" in reader and reader.one_of("repeat", ("fresh", "latched")) == "latched":
-        reader.take("repeat_rounds", int, "say for how many rounds, like repeat_rounds = 3")
-        return reader.count("repeat_rounds", 2, 2, MOST_ROUNDS)
+        reader.take("repeat_rounds", int, "write the number of rounds, like repeat_rounds = 3")
+        return reader.count("repeat_rounds", 2, 2, MAX_ROUNDS)
     if "repeat_rounds" in reader:
         raise InvalidSurvey(
             f"{reader.path}.repeat_rounds",
-            'is only for repeat = "latched"; write that, or remove it',
+            'needs repeat = "latched"; add that, or remove this key',
         )
     return 1
 
@@ -346,7 +347,7 @@ def _sealed_to(reader: Reader) -> str | None:
     key = "sealed_to"
     if key not in reader:
         return None
-    return checked_public(reader.text(key, f"it {HOW}"), f"{reader.path}.{key}")
+    return checked_public(reader.text(key, f"it {SEALING_KEY_FORM}"), f"{reader.path}.{key}")
 
 
 def _repeat_keys(survey: Survey) -> dict[str, Any]:
@@ -358,7 +359,7 @@ def _repeat_keys(survey: Survey) -> dict[str, Any]:
 def _check_whole(survey: Survey) -> None:
     if survey.cross and survey.asks_one:
         raise InvalidSurvey(
-            "survey.cross", "counts two answers of one install, and with ask = 1 none gives two"
+            "survey.cross", "needs two answers of one install, and ask = 1 gives one; remove either"
         )
     names = [question.name for question in survey.questions]
     for name in names:
@@ -372,13 +373,16 @@ def _check_whole(survey: Survey) -> None:
         )
     if survey.opens.year < 1970 or survey.closes.year >= 9000:
         raise InvalidSurvey("survey.opens", "write years from 1970 to 8999")
-    if survey.rounds > MOST_ROUNDS:
-        raise InvalidSurvey("survey.round", f"{survey.rounds} rounds are more than {MOST_ROUNDS}")
+    if survey.rounds > MAX_ROUNDS:
+        raise InvalidSurvey(
+            "survey.round",
+            f"gives {survey.rounds} rounds, more than {MAX_ROUNDS}; take a longer period",
+        )
     if survey.repeat_rounds > survey.rounds:
-        cure = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
+        advice = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
         raise InvalidSurvey(
             "survey.repeat_rounds",
-            f"{survey.repeat_rounds} is more than the survey's rounds, {survey.rounds}; {cure}",
+            f"{survey.repeat_rounds} is more than the survey's rounds, {survey.rounds}; {advice}",
         )
 
 

@@ -1,11 +1,12 @@
-"""Periods: how a survey's days are cut into rounds, each a whole number, in UTC.
+"""Periods: calendars that cut a survey's days into numbered rounds, in UTC.
 
-    once   0, from the survey's first day through its last
-    day    days since 1970-01-01
-    week   weeks that begin on a Monday, (days + 3) div 7
-    month  (year - 1970) * 12 + month - 1
+    once     0, from the survey's first day to its last
+    day      days since 1970-01-01
+    week     weeks that begin on a Monday, (days + 3) div 7
+    month    (year - 1970) * 12 + month - 1
 
-A period is one row of PERIODS; from there documents, clients, server, pages and commands know it.
+A period is one row of PERIODS. Documents, clients, server, pages and commands read that table; the
+JavaScript client has its own, which `tests/contract/test_periods.py` compares with it.
 """
 
 from __future__ import annotations
@@ -20,25 +21,27 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Period:
+    """A row of PERIODS: the number of a day's round, and the first day of a round."""
+
     name: str  # the value of `round` in a survey document
-    every: str  # in a sentence: asked so often
+    every: str  # how often, in a sentence: "every week"
     round_of: Callable[[date], int]
-    first_day: Callable[[int], date] | None  # of a round; None: the survey's own first day
-    title: str  # of a round, from its first day, in the format of `date.strftime`
-    short_title: str  # for three beside each other on a phone
+    first_day: Callable[[int], date] | None  # None: the survey's own first day
+    title: str  # the format of a round's name, for `strftime` of its first day
+    short_title: str  # for three next to each other on a phone
 
     def starts(self, number: int, opens: date) -> datetime:
-        """The moment a round begins."""
+        """Return the moment when a round begins."""
         return midnight(opens if self.first_day is None else self.first_day(number))
 
     def ends(self, number: int, closes: date) -> datetime:
-        """The moment a round is over."""
+        """Return the moment when a round ends."""
         after = closes + DAY if self.first_day is None else self.first_day(number + 1)
         return midnight(after)
 
 
 def midnight(day: date) -> datetime:
-    """The moment a day begins, in UTC."""
+    """Return the moment when a day begins, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Reading a document key by key: one clear error, naming the key and the cure, for any mistake."""
+"""Strict reader of a document: each mistake gives one error that names the key and the fix."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _ID = re.compile(r"[0-9A-Fa-f]{64}")
 _QUESTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _NOUNS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 _WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
-MOST_TEXT = 2_000
+MAX_TEXT_CHARACTERS = 2_000
 
 
 class Reader:
-    """One table of a document; `done` refuses whatever was not asked for."""
+    """One table of a document. Call `done` at the end: it refuses keys that nothing has read."""
 
     def __init__(self, path: str, table: object) -> None:
         if not isinstance(table, dict):
             raise InvalidSurvey(path, f"must be a table, got {_noun(table)}")
-        self.path, self._table, self._asked = path, table, set[str]()
+        self.path, self._table, self._known_keys = path, table, set[str]()
 
     def __contains__(self, key: str) -> bool:
-        self._asked.add(key)
+        self._known_keys.add(key)
         return key in self._table
 
-    def take(self, key: str, kind: type | tuple[type, ...], cure: str = "") -> Any:
-        """The value of a key that must be there; Any, because the caller's `kind` says what."""
+    def take(self, key: str, kind: type | tuple[type, ...], fix: str = "") -> Any:
+        """Return the value of a required key. Any: the caller's `kind` gives the type."""
         if key not in self:
-            near = next((k for k in self._table if _alike(k, key)), None)
-            hint = cure or "add it"
+            near = next((k for k in self._table if _is_similar(k, key)), None)
+            hint = fix or "add it"
             raise InvalidSurvey(
                 f"{self.path}.{key}",
                 f"is missing; {hint}" if near is None else f"is missing; is it {near!r}, misspelt?",
@@ -42,35 +42,37 @@ class Reader:
         if not isinstance(value, kind) or isinstance(value, bool):
             kinds = kind if isinstance(kind, tuple) else (kind,)
             wanted = " or ".join(_NOUNS.get(k, f"a {k.__name__}") for k in kinds)
-            hint = f"; {cure}" if cure else ""
+            hint = f"; {fix}" if fix else ""
             raise InvalidSurvey(f"{self.path}.{key}", f"must be {wanted}, got {_noun(value)}{hint}")
         return value
 
     def optional(self, key: str, kind: type) -> Any:
         return self.take(key, kind) if key in self else None
 
-    def integers(self, key: str, cure: str) -> list[int]:
+    def integers(self, key: str, fix: str) -> list[int]:
         """Whole numbers as decimal text, since JSON's own lose digits in many readers."""
-        texts: list[object] = self.take(key, list, cure)
+        texts: list[object] = self.take(key, list, fix)
         if not all(isinstance(text, str) and _WHOLE.fullmatch(text) for text in texts):
-            raise InvalidSurvey(f"{self.path}.{key}", "are whole numbers as decimal text")
+            raise InvalidSurvey(f"{self.path}.{key}", "must be whole numbers as decimal text")
         return [int(str(text)) for text in texts]
 
-    def text(self, key: str, cure: str) -> str:
-        value: str = self.take(key, str, cure)
-        if not value.strip() or len(value) > MOST_TEXT or not value.isprintable():
+    def text(self, key: str, fix: str) -> str:
+        value: str = self.take(key, str, fix)
+        if not value.strip() or len(value) > MAX_TEXT_CHARACTERS or not value.isprintable():
             raise InvalidSurvey(
-                f"{self.path}.{key}", f"must be one line of 1 to {MOST_TEXT} characters; {cure}"
+                f"{self.path}.{key}",
+                f"must be one line of 1 to {MAX_TEXT_CHARACTERS} characters; {fix}",
             )
         return value
 
     def name(self, key: str) -> str:
-        """A question's name: it is also a keyword argument of `Client.answer`."""
+        """Return a question's name, which is also a keyword argument of `Client.answer`."""
         value: str = self.take(key, str, f'write {key} = "crashed"')
         if not _QUESTION_NAME.fullmatch(value):
             raise InvalidSurvey(
                 f"{self.path}.{key}",
-                f"letters, digits, underscores, at most 64, first no digit; got {value!r}",
+                f"must be at most 64 letters, digits and underscores, and not begin with a digit; "
+                f"got {value!r}",
             )
         return value
 
@@ -79,7 +81,8 @@ class Reader:
         if not _NAME.fullmatch(value) or _ID.fullmatch(value):
             raise InvalidSurvey(
                 f"{self.path}.{key}",
-                f"letters, digits and dashes inside, at most 64, and no survey's id; got {value!r}",
+                "must be at most 64 letters, digits and inner dashes, and not look like a survey's "
+                f"id; got {value!r}",
             )
         return value
 
@@ -87,7 +90,7 @@ class Reader:
         choices = ", ".join(allowed)
         value: str = self.take(key, str, f"write one of {choices}")
         if value not in allowed:
-            raise InvalidSurvey(f"{self.path}.{key}", f"is one of {choices}; got {value!r}")
+            raise InvalidSurvey(f"{self.path}.{key}", f"must be one of {choices}; got {value!r}")
         return value
 
     def count(self, key: str, default: int, low: int, high: int) -> int:
@@ -97,9 +100,9 @@ class Reader:
         return value
 
     def day(self, key: str) -> date:
-        """A date: TOML has them, JSON carries them as ISO text."""
-        cure = f"write a day, like {key} = 2026-12-01"
-        value = self.take(key, (date, str), cure)
+        """Return a date: a date in TOML, ISO text in JSON."""
+        fix = f"write a day, like {key} = 2026-12-01"
+        value = self.take(key, (date, str), fix)
         if isinstance(value, date) and not isinstance(value, datetime):
             return value
         try:
@@ -107,19 +110,19 @@ class Reader:
         except (TypeError, ValueError):
             day = None
         if day is None or day.isoformat() != value:
-            raise InvalidSurvey(f"{self.path}.{key}", f"must be a day, got {_noun(value)}; {cure}")
+            raise InvalidSurvey(f"{self.path}.{key}", f"must be a day, got {_noun(value)}; {fix}")
         return day
 
     def done(self) -> None:
-        """Refuse keys that nobody asked for: a misspelt key must not change a survey in silence."""
+        """Refuse unread keys: a misspelt key must not silently change a survey."""
         for key in self._table:
-            if key not in self._asked:
-                near = next((k for k in sorted(self._asked) if _alike(str(key), k)), None)
+            if key not in self._known_keys:
+                near = next((k for k in sorted(self._known_keys) if _is_similar(str(key), k)), None)
                 hint = f"did you mean {near!r}?" if near else "remove it"
                 raise InvalidSurvey(f"{self.path}.{key}", f"is not a key of a survey; {hint}")
 
 
-def _alike(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str) -> bool:
     from difflib import SequenceMatcher
 
     return SequenceMatcher(None, one, other).ratio() >= 0.75

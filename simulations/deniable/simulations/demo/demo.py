@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from deniable.server.parallel import progress
 from deniable.server.results.known import Known, known_text
-from deniable.server.work.progress import progress
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.ending import ended_by_signals

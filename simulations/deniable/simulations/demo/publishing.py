@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 
-from deniable.server.surveys.authored import parse_authored
+from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey, render_document
-from deniable.shared.survey.signing import public_hex, sign
+from deniable.shared.survey.keys import public_hex, sign
 from deniable.simulations.demo.running import Running
 
 SERVED_CHECKS = 200
@@ -88,4 +88,4 @@ def read_survey(name: str, opens: date, closes: date) -> Survey:
     text = files("deniable.simulations.demo").joinpath(f"surveys/{name}.toml").read_text("utf-8")
     for key, day in (("opens", opens), ("closes", closes)):
         text = text.replace(f"{key} = 2000-01-01", f"{key} = {day}")
-    return parse_authored(text)
+    return parse_survey_file(text)

@@ -16,8 +16,8 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import Draw
+from deniable.shared.survey.labels import NO_LABELS, Labels
 from deniable.shared.survey.reader import Reader
-from deniable.shared.survey.words import NO_WORDS, Words
 
 # Of the people who report: those who hold a label; a mean; the mean of one coordinate
 Statistic = Literal["share", "mean", "coordinate"]
@@ -31,7 +31,7 @@ class BaseQuestion(ABC):
     name: str
     mechanism: Mechanism
     _: KW_ONLY
-    words: Words = NO_WORDS
+    display: Labels = NO_LABELS
 
     @classmethod
     @abstractmethod
@@ -49,11 +49,11 @@ class BaseQuestion(ABC):
     @property
     def title(self) -> str:
         """What people call it."""
-        return self.words.title or self.name
+        return self.display.title or self.name
 
     @property
     def unit(self) -> str:
-        return self.words.unit
+        return self.display.unit
 
     # Answers
 
@@ -120,7 +120,7 @@ class BaseQuestion(ABC):
     @property
     def called(self) -> Sequence[str]:
         """What people call the labels, one for each."""
-        return self.words.labels or self.labels
+        return self.display.options or self.labels
 
     @property
     def first_label(self) -> int:

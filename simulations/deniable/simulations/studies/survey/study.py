@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deniable.server.surveys.authored import parse_authored
-from deniable.server.surveys.template import template
+from deniable.server.surveys.survey_file import parse_survey_file, template
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.questions import question_document
@@ -144,7 +143,7 @@ def cells(options: Options) -> Sequence[Cell]:
 
 
 def _survey(path: Path | None) -> Survey:
-    return parse_authored(
+    return parse_survey_file(
         template(datetime.now(UTC).date()) if path is None else path.read_text("utf-8")
     )
 

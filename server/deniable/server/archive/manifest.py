@@ -1,4 +1,4 @@
-"""What lies where in an archive, and what its manifests say: read as strictly as written."""
+"""Layout of an archive: its folders, its manifests, and a strict reader of both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deniable.server.disk import PRIVATE_FILE, sync
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
-from deniable.shared.survey.signing import verify
+from deniable.shared.survey.keys import verify
 
 MANIFEST, SURVEY = "manifest.json", "survey.json"
 UNFINISHED = ".unfinished"
@@ -32,14 +32,14 @@ class PartFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A round of an archive."""
+    """Manifest of an archived round."""
 
     version: Literal[1] = 1
     survey: Digest
     round: Count
     report_size: Count
     reports: Count
-    tally: Digest  # of all its counts: what a recount must come to
+    tally: Digest  # of all its counts; a recount must give the same
     parts: tuple[PartFile, ...]
 
 
@@ -51,7 +51,7 @@ class _Signed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Part:
-    """A part to be counted, with all that counting it takes, anywhere. Shown by its name alone."""
+    """A part with everything that counting it needs, on any machine. Its repr is its name."""
 
     folder: str = field(repr=False)
     document: bytes = field(repr=False)
@@ -66,15 +66,17 @@ class Part:
 
 @dataclass(frozen=True)
 class ArchivedRound:
+    """A round in an archive, with its survey."""
+
     published: PublishedSurvey
     manifest: Manifest
     folder: Path
 
     def parts(self) -> Iterator[Part]:
-        place = f"{self.published.id[:12]}/{self.manifest.round}"
-        for each in self.manifest.parts:
-            document, name = self.published.document, f"{place}/{each.file}"
-            yield Part(str(self.folder), document, self.manifest.round, each, name)
+        prefix = f"{self.published.id[:12]}/{self.manifest.round}"
+        for file in self.manifest.parts:
+            document, name = self.published.document, f"{prefix}/{file.file}"
+            yield Part(str(self.folder), document, self.manifest.round, file, name)
 
 
 def digest_of(tally: RoundTally) -> str:
@@ -86,14 +88,14 @@ def round_folder(archive: Path, published: PublishedSurvey, number: int) -> Path
     return archive / published.id / str(number)
 
 
-def rounds_of(place: Path) -> list[ArchivedRound]:
-    """Of an archive, of one survey in it, or one round; whole ones only."""
-    manifests = [path for depth in ("", "*/", "*/*/") for path in place.glob(depth + MANIFEST)]
-    folders = [path.parent for path in manifests]
-    rounds = [_round(each) for each in folders if not each.name.endswith(UNFINISHED)]
+def rounds_of(path: Path) -> list[ArchivedRound]:
+    """Return the complete rounds of an archive, of one survey in it, or of one round's folder."""
+    manifests = [file for depth in ("", "*/", "*/*/") for file in path.glob(depth + MANIFEST)]
+    folders = [manifest.parent for manifest in manifests]
+    rounds = [_round(folder) for folder in folders if not folder.name.endswith(UNFINISHED)]
     if not rounds:
-        raise WrongUse(f"there is no archive at {place}; write one: deniable archive --to {place}")
-    return sorted(rounds, key=lambda each: (each.published.id, each.manifest.round))
+        raise WrongUse(f"there is no archive at {path}; write one: deniable archive --to {path}")
+    return sorted(rounds, key=lambda r: (r.published.id, r.manifest.round))
 
 
 def write_survey(folder: Path, published: PublishedSurvey) -> None:
@@ -104,7 +106,7 @@ def write_survey(folder: Path, published: PublishedSurvey) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Whole or not at all, for its owner alone."""
+    """Write a file that only its owner can read, completely or not at all."""
     unfinished = path.with_name(path.name + UNFINISHED)
     with open(unfinished, "wb", opener=_private) as file:
         file.write(content)
@@ -126,9 +128,14 @@ def _round(folder: Path) -> ArchivedRound:
         verify(document, signed.signature, signed.key, [signed.key])
         survey = parse_document(document)
     except (OSError, msgspec.DecodeError, DeniableError) as error:
-        raise WrongUse(f"{folder} is not a round of an archive: {error}") from None
+        raise WrongUse(
+            f"{folder} is not a round of an archive: {error}; use another copy of it"
+        ) from None
     if survey_id(document) != manifest.survey or survey.report_size != manifest.report_size:
-        raise WrongUse(f"{folder / MANIFEST} is not of the survey that lies beside it")
+        raise WrongUse(
+            f"{folder / MANIFEST} belongs to another survey than {folder.parent / SURVEY}; "
+            "use another copy of the archive"
+        )
     published = PublishedSurvey(
         0, manifest.survey, document, signed.signature, signed.key, closed=True, survey=survey
     )

@@ -1,27 +1,31 @@
-"""Map items to results anywhere, and merge the results: here, in a process pool, or on Dask.
+"""Map items to results in parallel and merge them: in this process, a process pool, or on Dask.
 
     where = "local"          in this process
             "pool"           a pool of processes, one for each processor
-            "dask"           a Dask cluster of our own, one worker for each processor
+            "dask"           a local Dask cluster, one worker for each processor
             "dask:ADDRESS"   the cluster whose scheduler has this address
 
-An item is folded exactly once. Results are merged in the order of the items, whatever finished
-first: a merge need not be associative or commutative to give the same bytes everywhere.
-When a worker dies, each item that it may have been working on is tried again alone. What still
-cannot be done is named in an error once the rest is done, and nothing half-done is returned.
-An exception of the function itself ends the work at once.
+Each item counts exactly once. Results are merged in the order of the items, so a merge need not be
+associative or commutative to give the same bytes everywhere. When a worker dies, each item that it
+may have been working on is tried again alone. If an item still fails, the rest is finished, then an
+error names it, and no partial result is returned. An exception of the function ends the work.
+
+`progress` reports on standard error how many items are done.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -30,9 +34,10 @@ from deniable.shared.errors import Unfinished, WrongUse
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Merged = TypeVar("Merged")
-# The nanny sets the first of these to 64 KiB, which also ends glibc's own adaptation of the second:
-# each large array is then mapped and cleared anew by the system. In bytes.
+# In bytes. Dask's nanny sets the first to 64 KiB, which also stops glibc from adapting the second:
+# the system then maps and clears every large array again.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25}
+SECONDS_BETWEEN_LINES = 5.0
 
 
 def map_merge(
@@ -43,15 +48,18 @@ def map_merge(
     where: str = "local",
     arrived: Callable[[int, Result], None] = lambda _number, _result: None,
 ) -> Merged:
-    """`zero` merged with the result of every item, in their order. `arrived` gets each result with
-    its item's number, once, as soon as it is there: for a journal, and for progress."""
-    merged, early, following = zero, dict[int, Result](), 0
+    """Return `zero` merged with the result of every item, in the order of the items.
+
+    `arrived` is called once per item with its number and result, as soon as it is done: for a
+    journal and for progress.
+    """
+    merged, early, next_number = zero, dict[int, Result](), 0
     for number, result in _results(function, items, where):
         arrived(number, result)
         early[number] = result
-        while following in early:
-            merged = merge(merged, early.pop(following))
-            following += 1
+        while next_number in early:
+            merged = merge(merged, early.pop(next_number))
+            next_number += 1
     return merged
 
 
@@ -63,25 +71,25 @@ def _results(
         return
     suspects: list[int] = []
     lost: list[int] = []
-    yield from _elsewhere(function, dict(enumerate(items)), suspects, where)
+    yield from _remote(function, dict(enumerate(items)), suspects, where)
     for number in sorted(suspects):
-        yield from _elsewhere(function, {number: items[number]}, lost, where)
+        yield from _remote(function, {number: items[number]}, lost, where)
     if lost:
         raise Unfinished([repr(items[number]) for number in lost])
 
 
-def _elsewhere(
+def _remote(
     function: Callable[[Item], Result], todo: Mapping[int, Item], suspects: list[int], where: str
 ) -> Iterator[tuple[int, Result]]:
     if where == "dask" or where.startswith("dask:"):
         yield from _on_dask(function, todo, suspects, where[5:])
     elif where == "pool":
         left = deque(todo.items())
-        while left:  # a pool ends with the death of any of its workers; the next one goes on
+        while left:  # the death of a worker ends its pool; the next pool continues
             with _pool(min(processors(), len(left))) as pool:
                 yield from _until_broken(pool, function, left, suspects)
     else:
-        raise WrongUse(f"cannot run on {where!r}; choose local, pool, dask or dask:ADDRESS")
+        raise WrongUse(f"cannot run on {where!r}; write local, pool, dask or dask:ADDRESS")
 
 
 def _until_broken(
@@ -90,7 +98,7 @@ def _until_broken(
     left: deque[tuple[int, Item]],
     suspects: list[int],
 ) -> Iterator[tuple[int, Result]]:
-    """Few items are handed out at a time: when a worker dies, all of those are under suspicion."""
+    """Yield results until the pool is done or a worker dies; then running items are suspects."""
     running: dict[Future[Result], int] = {}
     broken = False
     while running or (left and not broken):
@@ -113,23 +121,23 @@ def _until_broken(
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes: a fork would copy locks that another thread may hold."""
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _leave_interrupts_to_the_parent)
+    """Start fresh processes: a fork would copy locks that another thread may hold."""
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts)
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _on_dask(
     function: Callable[[Item], Result], todo: Mapping[int, Item], suspects: list[int], address: str
 ) -> Iterator[tuple[int, Result]]:
-    """Dask itself tries again, elsewhere, before it gives an item up as one that kills workers."""
-    distributed = import_module("distributed")  # by name: it comes with the extra `cluster` alone
+    """Yield results from Dask, which retries an item on other workers before it gives up."""
+    distributed = import_module("distributed")  # by name: only the extra `cluster` has it
     with _client(distributed, address) as client:
         running = {client.submit(function, item, pure=False): n for n, item in todo.items()}
         for future in distributed.as_completed(running):
@@ -143,17 +151,19 @@ def _on_dask(
 
 
 @contextmanager
-def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: it ships no types
+def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: Dask ships no types
     if address:
         try:
             client = distributed.Client(address, timeout=10)
         except OSError:
-            raise WrongUse(f"no Dask scheduler answers at {address}; start one there") from None
+            raise WrongUse(
+                f"no Dask scheduler answers at {address}; start one there, or name another"
+            ) from None
         with client:
             yield client
         return
     with (
-        _environment_put_back(),
+        _restored_environment(),
         import_module("dask").config.set({"distributed.nanny.pre-spawn-environ": KEEP_MEMORY}),
         distributed.LocalCluster(
             n_workers=processors(), threads_per_worker=1, dashboard_address="127.0.0.1:0"
@@ -164,9 +174,11 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: it ships n
 
 
 @contextmanager
-def _environment_put_back() -> Iterator[None]:
-    """The nanny sets what its workers shall find in this process, and leaves it there. What is set
-    already wins over it, so it is set here too."""
+def _restored_environment() -> Iterator[None]:
+    """Set the workers' environment here and restore it: Dask's nanny would leave it changed.
+
+    Variables that are already set take precedence over the nanny's.
+    """
     before = dict(os.environ)
     os.environ.update({name: str(value) for name, value in KEEP_MEMORY.items()})
     try:
@@ -178,5 +190,61 @@ def _environment_put_back() -> Iterator[None]:
 
 
 def processors() -> int:
-    """Those that this process may use, where the system tells."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def progress(name: str, total: int, unit: str = "cells") -> Iterator[Callable[[int], None]]:
+    """Return a function to call with the number of finished cells.
+
+    It draws a bar with the remaining time on a terminal if rich is installed, else it prints lines.
+    """
+    if sys.stderr.isatty() and find_spec("rich") is not None:
+        with _bar(name, total) as finished:
+            yield finished
+    else:
+        yield _Lines(name, total, unit)
+
+
+@contextmanager
+def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+class _Lines:
+    """Progress in lines: the first, the last, and one every few seconds."""
+
+    def __init__(self, name: str, total: int, unit: str) -> None:
+        self._name, self._total, self._unit = name, total, unit
+        self._start, self._done_at_start = time.monotonic(), 0
+        self._next = self._start
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if self._next == self._start:
+            self._done_at_start = done
+        if now >= self._next or done == self._total:
+            print(
+                f"{self._name}: {done} of {self._total} {self._unit}{self._left(now, done)}",
+                file=sys.stderr,
+            )
+            self._next = now + SECONDS_BETWEEN_LINES
+
+    def _left(self, now: float, done: int) -> str:
+        if done == self._done_at_start or done == self._total:
+            return ""
+        seconds = (now - self._start) / (done - self._done_at_start) * (self._total - done)
+        return f", about {seconds:.0f} s left"

@@ -1,0 +1,125 @@
+"""Recount of an archive: each part alone, on any machine, with the functions that the server uses.
+
+A recount gives complete rounds or none. If a part differs from what was written, an error names it
+after all other parts are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from deniable.server.archive.manifest import ArchivedRound, Part, digest_of
+from deniable.server.archive.round_files import payloads
+from deniable.server.intake.tally import empty_cells, tally
+from deniable.server.parallel import map_merge
+from deniable.server.store import Cells, RoundTally
+from deniable.shared.errors import InvalidEnvelope, Refused
+from deniable.shared.survey.document import Survey, parse_document
+
+MAX_NAMED_FAULTS = 5
+
+Totals = dict[tuple[str, int], RoundTally]  # by folder and round
+
+
+class Fold(NamedTuple):
+    """The counts of one part, or the fault that prevents counting it."""
+
+    part: Part
+    reports: int
+    cells: Cells | None
+    fault: str = ""
+
+
+def fold_part(part: Part) -> Fold:
+    """Count one part."""
+    try:
+        content = _content(part)
+        survey = _survey(part.document)
+        reports, cells = 0, empty_cells(survey)
+        for payload, count in payloads(content, survey.report_size):
+            cells += tally(survey, payload, count)
+            reports += count
+    except (InvalidEnvelope, OSError) as error:
+        return Fold(part, 0, None, str(error))
+    if reports != part.file.reports:
+        return Fold(part, 0, None, f"it holds {reports:,} reports, not {part.file.reports:,}")
+    return Fold(part, reports, cells)
+
+
+def recount(
+    rounds: Sequence[ArchivedRound],
+    where: str = "local",
+    counted: Callable[[int], None] = lambda _parts: None,
+    fold: Callable[[Part], Fold] = fold_part,
+) -> dict[str, list[RoundTally]]:
+    """Return the tallies of every round, by survey.
+
+    `counted` is called with the number of finished parts.
+    """
+    parts = [part for archived in rounds for part in archived.parts()]
+    done, faults = 0, list[str]()
+
+    def arrived(_: int, counts: Fold) -> None:
+        nonlocal done
+        done += 1
+        counted(done)
+        if counts.fault:
+            faults.append(f"{counts.part.name}: {counts.fault}")
+
+    total = map_merge(fold, parts, _add, Totals(), where, arrived)
+    if faults:
+        raise Refused(_message(sorted(faults)))
+    return _checked(rounds, total)
+
+
+def _add(total: Totals, counts: Fold) -> Totals:
+    if counts.cells is not None:
+        key = (counts.part.folder, counts.part.round)
+        before = total.get(key, RoundTally(counts.part.round, 0, 0 * counts.cells))
+        cells = before.cells + counts.cells
+        total[key] = RoundTally(before.round, before.reports + counts.reports, cells)
+    return total
+
+
+def _checked(rounds: Sequence[ArchivedRound], total: Totals) -> dict[str, list[RoundTally]]:
+    """Return the tallies by survey; raise Refused if a round differs from its manifest."""
+    tallies: dict[str, list[RoundTally]] = {}
+    for archived in rounds:
+        number, survey = archived.manifest.round, archived.published.survey
+        empty = RoundTally(number, 0, empty_cells(survey))
+        counts = total.get((str(archived.folder), number), empty)
+        if digest_of(counts) != archived.manifest.tally:
+            raise Refused(
+                f"round {number} of {archived.published.name} differs from its manifest: parts "
+                "are missing or exchanged; use another copy of the archive"
+            )
+        tallies.setdefault(archived.published.id, []).append(counts)
+    return tallies
+
+
+def _content(part: Part) -> bytes:
+    if part.path.stat().st_size != part.file.bytes:
+        raise InvalidEnvelope("bad-payload", "its size differs from the manifest")
+    content = part.path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != part.file.sha256:
+        raise InvalidEnvelope("bad-payload", "its digest differs from the manifest")
+    return content
+
+
+@lru_cache(maxsize=4)
+def _survey(document: bytes) -> Survey:
+    """Return the survey; cached, since reading a document computes every probability."""
+    return parse_document(document)
+
+
+def _message(faults: Sequence[str]) -> str:
+    named = "; ".join(faults[:MAX_NAMED_FAULTS])
+    more = f"; and {len(faults) - MAX_NAMED_FAULTS} more" if len(faults) > MAX_NAMED_FAULTS else ""
+    number = "1 part differs" if len(faults) == 1 else f"{len(faults)} parts differ"
+    return (
+        f"{number} from what was written, so nothing was counted: {named}{more}. "
+        "Use another copy of the archive"
+    )

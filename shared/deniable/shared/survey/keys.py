@@ -1,0 +1,154 @@
+"""A survey's keys: Ed25519 signs its document, and X25519 seals its reports.
+
+The signature covers `"deniable survey v1" 00` and the document's exact bytes, so no signature made
+for another purpose is valid for a survey. Keep the signing key away from the server. The sealing
+key's private half stays with the aggregation server, in a file that its operator names, and never
+in a store or a backup. The document names the public half, so a new sealing key needs a new survey.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
+from deniable.shared.privacy.encoding import is_hex
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+CONTEXT = b"deniable survey v1\0"
+MARK_BYTES = 8
+NEW_SIGNING_KEY = "deniable keys new"
+NEW_SEALING_KEY = "deniable keys new --sealing"
+SEALING_KEY_FORM = f"must be the public key that `{NEW_SEALING_KEY} FILE` prints, 64 hex digits"
+
+
+# Signing
+
+
+def verify(document: bytes, signature: str, key: str, trusted: Collection[str]) -> None:
+    """Raise UntrustedSurvey unless `key` is trusted and has signed these bytes."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if key not in trusted:
+        raise UntrustedSurvey(
+            f"the survey is signed by key {key[:16]}…, which is not a trusted key"
+        )
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature), CONTEXT + document)
+    except (InvalidSignature, ValueError):
+        raise UntrustedSurvey("the survey's signature does not match its document") from None
+
+
+def sign(document: bytes, key: Ed25519PrivateKey) -> str:
+    return key.sign(CONTEXT + document).hex()
+
+
+def public_hex(key: Ed25519PrivateKey | X25519PrivateKey) -> str:
+    return key.public_key().public_bytes_raw().hex()
+
+
+def create_key(path: str) -> Ed25519PrivateKey:
+    """Create a signing key in a new file that only its owner can read."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    _write_key(path, key, "a signing key")
+    return key
+
+
+def load_key(path: str) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = _read_key(path, "a signing key", NEW_SIGNING_KEY)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise WrongUse(f"{path} holds a key that is not Ed25519; make one: {NEW_SIGNING_KEY} FILE")
+    return key
+
+
+# Sealing
+
+
+def checked_public(text: str, key: str) -> str:
+    """Return the public sealing key of a document; `key` names its place in error messages.
+
+    A point of low order cannot be sealed to. Refuse it here rather than when a report is made.
+    """
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    if len(text) != 64 or not is_hex(text):
+        raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; got {text[:80]!r}")
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(text)))
+    except ValueError:
+        raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; nothing can be sealed to this one") from None
+    return text
+
+
+def mark_of(public: str) -> bytes:
+    """Return the short mark by which a sealed envelope names its key."""
+    return hashlib.sha256(bytes.fromhex(public)).digest()[:MARK_BYTES]
+
+
+def create_sealing_key(path: str) -> X25519PrivateKey:
+    """Create a sealing key in a new file that only its owner can read."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    key = X25519PrivateKey.generate()
+    _write_key(path, key, "a sealing key")
+    return key
+
+
+def load_sealing_key(path: str) -> X25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    key = _read_key(path, "a sealing key", NEW_SEALING_KEY)
+    if not isinstance(key, X25519PrivateKey):
+        raise WrongUse(f"{path} holds a key that is not X25519; make one: {NEW_SEALING_KEY} FILE")
+    return key
+
+
+# Files
+
+
+def _write_key(path: str, key: Ed25519PrivateKey | X25519PrivateKey, noun: str) -> None:
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise WrongUse(
+            f"{path} already exists, and {noun} is never overwritten; name a new file"
+        ) from None
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be written: {error.strerror}; name another file") from None
+
+
+def _read_key(path: str, noun: str, command: str) -> PrivateKeyTypes:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        with open(path, "rb") as file:
+            return load_pem_private_key(file.read(), password=None)
+    except FileNotFoundError:
+        raise WrongUse(
+            f"there is no {noun.removeprefix('a ')} at {path}; make one: {command} {path}"
+        ) from None
+    except (ValueError, TypeError, OSError) as error:
+        raise WrongUse(f"{path} cannot be read as {noun} in PEM form: {error}") from None
