@@ -16,7 +16,7 @@ from typing import Any  # a test response
 from deniable.client import Client, Policy
 from deniable.server.http.auth import COOKIE
 from deniable.shared.cli.command import main
-from deniable.shared.survey.signing import public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import ANSWERS, KEY, LATER, Clock, document, serving
 from tests.crossed_files import short, traced
 from tests.eventually import PATIENCE

@@ -131,7 +131,12 @@ def test_a_document_is_read_up_to_four_mebibytes() -> None:
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [(0, "1 to 1000"), (2, "reads format 1; upgrade it"), (1_000, "reads format 1; upgrade it"), (1_001, "1 to 1000")],
+    [
+        (0, "1 to 1000"),
+        (2, "reads format 1; upgrade it"),
+        (1_000, "reads format 1; upgrade it"),
+        (1_001, "1 to 1000"),
+    ],
 )
 def test_an_unknown_format_is_distinguished_from_a_wrong_one(number: int, says: str) -> None:
     assert says in refusal(lambda: parse_toml(f"deniable = {number}\n{TOML}"))

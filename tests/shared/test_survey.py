@@ -79,7 +79,12 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
         ('round = "month"', 'round = "year"', "survey.round", "once, day, week, month"),
         ('title = "How is', 'title = "\\nHow is', "survey.title", "one line"),
-        ('owner = "Example Ltd, privacy@example.org"', "", "survey.owner", "organization that asks"),
+        (
+            'owner = "Example Ltd, privacy@example.org"',
+            "",
+            "survey.owner",
+            "organization that asks",
+        ),
         ('epsilon = "0.5"', "epsilon = 0.5", "question[1].epsilon", 'epsilon = "0.5"'),
         ('epsilon = "0.5"', 'epsilon = "0"', "question[1].epsilon", "above 0"),
         ('epsilon = "0.5"', 'epsilon = "20.1"', "question[1].epsilon", "at most 20"),

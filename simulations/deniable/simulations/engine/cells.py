@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from deniable.server.work.map_merge import map_merge
+from deniable.server.parallel import map_merge
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.study import Cell, Options, Row, Run, Study
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from deniable.shared.cli.entry_points import EntryPoint, entry_points
+from deniable.shared.cli.command import EntryPoint, entry_points
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.option import Option
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 
-from deniable.server.work.progress import progress
+from deniable.server.parallel import progress
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.cells import open_journal, run_cells
 from deniable.simulations.engine.figures import DrawnFigure, styled
