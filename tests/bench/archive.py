@@ -22,7 +22,8 @@ from deniable.server.archive import write_round
 from deniable.server.archive.round_files import Reports
 from deniable.server.parallel import processors
 from deniable.server.store import PublishedSurvey
-from deniable.shared.privacy.shapes import Shape
+from deniable.server.work.map_merge import processors
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.document import Survey, parse_toml, render_document, survey_id
 from deniable.shared.survey.keys import sign
 from deniable.simulations.population import fixed, whole_people
@@ -107,7 +108,7 @@ def crowd(survey: Survey, reports: int) -> Iterator[Reports]:
         yield np.stack(columns, axis=1)
 
 
-def symbols(mechanism: Shape, people: int, generator: np.random.Generator) -> Reports:
+def symbols(mechanism: Mechanism, people: int, generator: np.random.Generator) -> Reports:
     held = whole_people([1.0 + n for n in range(mechanism.answers)], people)
     (counts,) = fixed(mechanism, held, 1, generator).counts
     return generator.permuted(np.repeat(np.arange(len(counts), dtype=np.uint8), counts))

@@ -25,8 +25,8 @@ if __name__ == "__main__":
 
 from deniable.server.estimation.bounded_mean import at_pole, interval
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from tests.bench.measure import Measurement
 

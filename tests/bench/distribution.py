@@ -28,8 +28,8 @@ from deniable.server.estimation.distribution import (
 )
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, SquareWave
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import exp_interval
 from tests.bench.measure import Measurement
 from tests.server.estimation.places import SHAPES, Places, misses, on_grid, rows_of

@@ -26,7 +26,6 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
 )
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.shapes import Shape
 from deniable.simulations.population import drawn, fixed, whole_people
 from tests.bench.measure import Measurement, seconds
 
@@ -37,18 +36,18 @@ ONE = Epsilon("1")
 def measurements() -> Iterator[Measurement]:
     generator = np.random.default_rng(20261118)
 
-    def at_once(mechanism: Shape, people: int, times: int) -> Callable[[], object]:
+    def at_once(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
         held = whole_people([1.0] * mechanism.answers, people)
         return lambda: fixed(mechanism, held, times, generator)
 
-    def drawn_anew(mechanism: Shape, people: int, times: int) -> Callable[[], object]:
+    def drawn_anew(mechanism: Mechanism, people: int, times: int) -> Callable[[], object]:
         distribution = [1 / mechanism.answers] * mechanism.answers
         return lambda: drawn(mechanism, distribution, people, times, generator)
 
     bit, one_bit = RandomizedResponse(ONE), OneBitMean(ONE)
     eight, fine = LocalLaplace(Epsilon("4"), 8), LocalLaplace(ONE, 64)
     k_ary, unary = KRandomizedResponse(ONE, 1024), Unary(ONE, 1024)
-    cases: list[tuple[str, Shape, int, int, float, Callable[..., Callable[[], object]]]] = [
+    cases: list[tuple[str, Mechanism, int, int, float, Callable[..., Callable[[], object]]]] = [
         ("a bit", bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, one bit", one_bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, 9 symbols", eight, BILLION, REPETITIONS, 50, at_once),
@@ -65,7 +64,7 @@ def measurements() -> Iterator[Measurement]:
 
 def measurement(
     name: str,
-    mechanism: Shape,
+    mechanism: Mechanism,
     people: int,
     times: int,
     limit: float,

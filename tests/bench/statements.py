@@ -24,8 +24,8 @@ from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.shares import unbiased_share
 from deniable.server.results.answers import _known_rows
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Choice
 from tests.bench.measure import Measurement

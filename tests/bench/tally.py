@@ -12,6 +12,7 @@ from deniable.server.estimation.statements import counted
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     ProjectiveGeometry,
@@ -19,7 +20,6 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
 )
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Choice
 from tests.bench.measure import Measurement, compare, seconds

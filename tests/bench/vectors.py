@@ -16,9 +16,9 @@ import numpy as np
 from deniable.server.intake.codeword_sums import sums
 from deniable.shared.privacy.codewords import along, codeword
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.vector_design import AXIS
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.shapes.vector_design import AXIS
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds import Vector
 from tests.bench.measure import Measurement

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.store import PublishedSurvey, Store
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Number, Question, Text, Vector
 from deniable.simulations.population import fixed

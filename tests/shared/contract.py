@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
 
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
@@ -21,9 +20,10 @@ SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, where it has some
 MOST_SYMBOLS_OF_A_GROUP = 64
 
 
-def small_mechanisms() -> Iterator[Shape]:
+def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechanism]:
+    """Of the table, or of these classes."""
     for text in EPSILONS:
-        for mechanism in mechanisms().values():
+        for mechanism in listed or mechanisms().values():
             for size in mechanism.proved_sizes if mechanism.given else SIZES:
                 if size in mechanism.sizes:
                     made = mechanism(Epsilon(text), size)
@@ -31,7 +31,7 @@ def small_mechanisms() -> Iterator[Shape]:
                         yield made
 
 
-def _is_small(mechanism: Shape) -> bool:
+def _is_small(mechanism: Mechanism) -> bool:
     """Few enough symbols to go through them all."""
     if isinstance(mechanism, GroupedDesign):
         return mechanism.each.symbols <= MOST_SYMBOLS_OF_A_GROUP
@@ -39,11 +39,11 @@ def _is_small(mechanism: Shape) -> bool:
 
 
 def for_each(
-    mechanisms: Iterable[Shape],
+    mechanisms: Iterable[Mechanism],
 ) -> Callable[[Callable[[Any], None]], Callable[[str], None]]:
     """Makes a test of one mechanism a test of all those of a name: thousands of tests cost more
     than what they do. A failure says whose it is."""
-    by_name = defaultdict[str, list[Shape]](list)
+    by_name = defaultdict[str, list[Mechanism]](list)
     for mechanism in mechanisms:
         by_name[mechanism.name].append(mechanism)
 

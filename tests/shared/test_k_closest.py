@@ -22,14 +22,14 @@ from deniable.shared.privacy import codewords
 from deniable.shared.privacy.caps import best_cap, farthest
 from deniable.shared.privacy.codewords import HALF, PREFIX, SPREAD, codeword, coordinates
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.vector_design import AXIS
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.privacy.mechanisms import k_closest as module
 from deniable.shared.privacy.mechanisms.k_closest import CODEWORDS
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.vector_design import AXIS
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds import Vector
-from tests.shared.test_mechanism_contract import exp_below
+from tests.contract.test_mechanisms import exp_below
 
 Array = npt.NDArray[np.float64]
 SEED = 20261118

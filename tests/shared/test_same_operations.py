@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.grouped import Options, grouped
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, Unary, mechanisms
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.grouped import Options, grouped
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector

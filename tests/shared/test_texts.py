@@ -12,8 +12,8 @@ import pytest
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.grouped import grouped
 from deniable.shared.privacy.mechanisms import Unary
-from deniable.shared.privacy.shapes.grouped import grouped
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds.beginnings import FINAL, FIRST, Beginnings

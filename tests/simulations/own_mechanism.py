@@ -3,8 +3,8 @@
 from fractions import Fraction
 from functools import cached_property
 
+from deniable.shared.privacy.families.gathered_table import GatheredTable
 from deniable.shared.privacy.mechanisms import SubsetSelection
-from deniable.shared.privacy.shapes.gathered_table import GatheredTable
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 

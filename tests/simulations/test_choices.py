@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation.shares import shares
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.support_counts import support_counts
 from deniable.server.planning.least_variance import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
@@ -130,13 +130,13 @@ def test_supports_are_counted_symbol_by_symbol(options: int) -> None:
     for symbol in symbols:
         expected[list(design.supported_by(symbol))] += 1
     cells = np.bincount(symbols, minlength=design.cells)
-    assert (supports(design, cells) == expected).all()
+    assert (support_counts(design, cells) == expected).all()
 
 
 def test_supports_of_a_trillion_reports_are_exact() -> None:
     design = ProjectiveGeometry(Epsilon("1"), 65_536)
     cells = np.random.default_rng(3).multinomial(10**12, np.full(design.cells, 1 / design.cells))
-    found = supports(design, cells)
+    found = support_counts(design, cells)
     places = np.array(design.difference_set, np.int64)
     for option in (0, 1, 777, 65_535):
         assert found[option] == cells[places - option].sum()
@@ -148,7 +148,7 @@ def test_expected_cells_give_back_the_shares() -> None:
         design = ProjectiveGeometry(Epsilon(epsilon), options)
         held = np.random.default_rng(4).dirichlet(np.full(options, 0.01))
         cells = np.rint(10**15 * rates(design, held.tolist())).astype(np.int64)
-        found = shares(supports(design, cells), int(cells.sum()), design)
+        found = shares(support_counts(design, cells), int(cells.sum()), design)
         assert np.abs(found.estimate - held).max() < 1e-6
 
 
@@ -158,7 +158,9 @@ def test_many_people_have_the_variance_that_is_foretold() -> None:
     design, rng = ProjectiveGeometry(Epsilon("1"), 200), np.random.default_rng(6)
     held = np.full(200, 5_000)
     counts = fixed(design, held, 100, rng).counts
-    estimates = np.array([shares(supports(design, c), 10**6, design).estimate for c in counts])
+    estimates = np.array(
+        [shares(support_counts(design, c), 10**6, design).estimate for c in counts]
+    )
     measured = float(((estimates - 1 / 200) ** 2).mean())
     assert measured == pytest.approx(design.predicted_error(10**6) ** 2, rel=0.1)
     worse = SubsetSelection(Epsilon("0.8"), 200).predicted_error(10**6) ** 2

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from deniable.server.intake.tally import tally as server_tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import DEPENDENT
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -24,8 +25,6 @@ from deniable.shared.privacy.mechanisms import (
     Ternary,
     mechanisms,
 )
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Number, Question
@@ -90,7 +89,7 @@ def population_tallies(survey: Survey, factor: int = 1) -> list[int]:
     return counts
 
 
-def widened(mechanism: Shape, factor: int) -> Shape:
+def widened(mechanism: Mechanism, factor: int) -> Mechanism:
     epsilon = Epsilon(str(float(mechanism.epsilon) * factor))
     return mechanisms()[mechanism.name](epsilon, mechanism.size)
 
@@ -129,7 +128,7 @@ def expected_rates(survey: Survey) -> list[float]:
     ]
 
 
-def cell_rate(mechanism: Shape, read: int, cell: int) -> float:
+def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
     """Of people who hold an answer, or stand at a place between two grid points."""
     if not isinstance(mechanism, NumberTable):
         return mechanism.rate(cell, read) / ONE
@@ -162,7 +161,7 @@ def test_the_test_above_can_fail() -> None:
         start = cells.stop
 
 
-SMALL: list[tuple[Shape, tuple[int, ...]]] = [
+SMALL: list[tuple[Mechanism, tuple[int, ...]]] = [
     (made, {2: (1, 2), 3: (2, 1, 0)}[made.answers])
     for mechanism in mechanisms().values()
     for size in (mechanism.proved_sizes if mechanism.given else mechanism.sizes)[:2]
@@ -170,7 +169,7 @@ SMALL: list[tuple[Shape, tuple[int, ...]]] = [
 ]
 
 
-def cells_distribution(mechanism: Shape, answer: int) -> dict[tuple[int, ...], float]:
+def cells_distribution(mechanism: Mechanism, answer: int) -> dict[tuple[int, ...], float]:
     """The probability of every set of cells that one report can count in."""
     return {
         tuple(
@@ -180,7 +179,7 @@ def cells_distribution(mechanism: Shape, answer: int) -> dict[tuple[int, ...], f
     }
 
 
-def joint_distribution(mechanism: Shape, held: Sequence[int]) -> dict[tuple[int, ...], float]:
+def joint_distribution(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[int, ...], float]:
     """The distribution of the whole tally of a few people, by convolution."""
     distribution = {(0,) * mechanism.cells: 1.0}
     for answer, count in enumerate(held):
@@ -195,7 +194,7 @@ def joint_distribution(mechanism: Shape, held: Sequence[int]) -> dict[tuple[int,
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_tallies_labelled_joint_are_joint(mechanism: Shape, held: tuple[int, ...]) -> None:
+def test_tallies_labelled_joint_are_joint(mechanism: Mechanism, held: tuple[int, ...]) -> None:
     """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
     n, distribution = 20_000, joint_distribution(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
@@ -257,7 +256,7 @@ def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_people_drawn_anew_have_the_mixture(mechanism: Shape, held: tuple[int, ...]) -> None:
+def test_people_drawn_anew_have_the_mixture(mechanism: Mechanism, held: tuple[int, ...]) -> None:
     """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in all."""
     n, shares = 20_000, [count / sum(held) for count in held]
     distribution: dict[tuple[int, ...], float] = defaultdict(float)

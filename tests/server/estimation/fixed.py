@@ -7,13 +7,13 @@ import numpy.typing as npt
 from scipy.stats import binom
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     RandomizedResponse,
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.distribution import LEVELS, band, quantile_interval
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.possible import Cells, Fit, fits
+from deniable.server.estimation.forgery_test import Cells, Fit, fits
 from deniable.server.estimation.statements import Statements, counted
-from deniable.shared.privacy.shapes import Shape
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.questions import Question
 
 
-def fit(mechanism: Shape, cells: Cells, reports: int) -> Fit:
+def fit(mechanism: Mechanism, cells: Cells, reports: int) -> Fit:
     (found,) = fits(mechanism, cells[None], np.array([reports]))
     return found
 

@@ -18,8 +18,8 @@ from deniable.server.estimation.clopper_pearson import (
     limits,
 )
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")

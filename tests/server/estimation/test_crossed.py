@@ -20,6 +20,7 @@ from deniable.server.estimation.crossed import (
     unbiased_shares,
 )
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     ProjectiveGeometry,
@@ -27,7 +28,6 @@ from deniable.shared.privacy.mechanisms import (
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from tests.plausible import assert_implausible, assert_plausible
 

@@ -22,6 +22,7 @@ from deniable.server.estimation.distribution import (
 )
 from deniable.server.estimation.repeated_looks import mean
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.mechanisms import (
     LocalLaplace,
     OneBitMean,
@@ -29,7 +30,6 @@ from deniable.shared.privacy.mechanisms import (
     SquareWave,
     Ternary,
 )
-from deniable.shared.privacy.shapes.number_table import NumberTable, Row
 from tests.server.estimation.places import (
     SHAPES,
     Places,

@@ -12,8 +12,8 @@ from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.fixed_people import SMALL, limits
 from deniable.server.estimation.shares import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
-from deniable.shared.privacy.shapes.support import SupportDesign
 from tests.server.estimation.fixed import EPSILONS, designs, holders_of, law
 
 Array = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from deniable.server.estimation.bounded_mean import at_pole, interval
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.means import unbiased_position
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Number
 from tests.bench.coverage import Cell, beyond, draw_counts, measure, populations, table_of

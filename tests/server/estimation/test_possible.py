@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from deniable.server.estimation import possible
-from deniable.server.estimation.possible import FALSE_ALARM, Cells, fits
+from deniable.server.estimation import forgery_test
+from deniable.server.estimation.forgery_test import FALSE_ALARM, Cells, fits
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import MULTINOMIAL
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -26,8 +27,6 @@ from deniable.shared.privacy.mechanisms import (
     Ternary,
     Unary,
 )
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.simulations.population.tallies import fixed
 from tests.server.estimation.single import fit
 from tests.shared.contract import exact_rows, for_each, named, small_mechanisms
@@ -52,7 +51,7 @@ BIG = [
 TINY = [RandomizedResponse(ONE_EPSILON, 2), KRandomizedResponse(ONE_EPSILON, 3)]
 
 
-def honest(mechanism: Shape, held: list[int], rng: np.random.Generator) -> Cells:
+def honest(mechanism: Mechanism, held: list[int], rng: np.random.Generator) -> Cells:
     """Cells of reports drawn whole, symbol by symbol, from the exact table."""
     symbols = list(mechanism.encoding.symbols())
     rows = np.array(exact_rows(mechanism), dtype=float)
@@ -65,7 +64,7 @@ def honest(mechanism: Shape, held: list[int], rng: np.random.Generator) -> Cells
 
 
 @for_each(small_mechanisms())
-def test_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
+def test_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
     """People who all answer alike lie on the border of what is possible; others inside of it."""
     rng = np.random.default_rng(5)
     for people in (1, 10, 1_000, 100_000):
@@ -79,7 +78,7 @@ def test_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
 
 
 @pytest.mark.parametrize("mechanism", BIG, ids=named)
-def test_large_honest_rounds_are_never_flagged(mechanism: Shape) -> None:
+def test_large_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
     rng = np.random.default_rng(6)
     one = np.eye(mechanism.answers, dtype=np.int64)[0] * REPORTS
     few = rng.multinomial(REPORTS, rng.dirichlet(np.full(mechanism.answers, 0.1)))
@@ -106,7 +105,7 @@ def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("mechanism", TINY, ids=named)
-def test_the_bound_is_one_and_not_far_off(mechanism: Shape, side: int) -> None:
+def test_the_bound_is_one_and_not_far_off(mechanism: Mechanism, side: int) -> None:
     """Between the exact tail, times what all looks cost, and 40 times what is paid in all."""
     reports, rate = 1_000, float(mechanism.weight(side, side))
     for count in range(int(reports * rate) + 30, int(reports * rate) + 120, 10):
@@ -119,7 +118,7 @@ def test_the_bound_is_one_and_not_far_off(mechanism: Shape, side: int) -> None:
         assert min(1, tail * looks) <= found <= min(1, tail * looks * others * 40)
 
 
-def with_forged(mechanism: Shape, symbol: int, rng: np.random.Generator) -> Cells:
+def with_forged(mechanism: Mechanism, symbol: int, rng: np.random.Generator) -> Cells:
     """People of whom few give the same answer, and a fifth of all reports forged alike."""
     held = rng.multinomial(REPORTS - FORGED, np.full(mechanism.answers, 1 / mechanism.answers))
     held[0] += held[1]
@@ -130,7 +129,7 @@ def with_forged(mechanism: Shape, symbol: int, rng: np.random.Generator) -> Cell
     return np.asarray(counts)
 
 
-def kinds_of_forgery(mechanism: Shape) -> dict[str, int]:
+def kinds_of_forgery(mechanism: Mechanism) -> dict[str, int]:
     kinds = {
         "first": mechanism.encoding.symbol_in(0),
         "last": mechanism.encoding.symbol_in(-1 % mechanism.cells),
@@ -141,7 +140,7 @@ def kinds_of_forgery(mechanism: Shape) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mechanism", [each for each in BIG if each.answers > 3], ids=named)
-def test_forged_reports_are_counted_from_below(mechanism: Shape) -> None:
+def test_forged_reports_are_counted_from_below(mechanism: Mechanism) -> None:
     rng = np.random.default_rng(7)
     for symbol in kinds_of_forgery(mechanism).values():
         found = fit(mechanism, with_forged(mechanism, symbol, rng), REPORTS)
@@ -156,7 +155,7 @@ def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -
 
 
 @pytest.mark.parametrize("mechanism", BIG, ids=named)
-def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Shape) -> None:
+def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Mechanism) -> None:
     """Who reports by the mechanism, whatever answer, is one more person; who does so in a round
     whose people answer otherwise shifts it by the share of its reports, and no more."""
     rng = np.random.default_rng(9)
@@ -170,7 +169,7 @@ def test_a_bit_that_is_forged_within_bounds_shows_nothing_but_its_leverage() -> 
     """All forged reports say yes: a fifth of them shifts the share by a fifth of the leverage."""
     mechanism, rng = RandomizedResponse(ONE_EPSILON, 2), np.random.default_rng(10)
     counts = fixed(mechanism, [64_000, 16_000], 1, rng).counts[0] + np.array([0, FORGED])
-    assert fit(mechanism, counts, REPORTS) == possible.Fit(1.0, 0)
+    assert fit(mechanism, counts, REPORTS) == forgery_test.Fit(1.0, 0)
     counts = fixed(mechanism, [0, 80_000], 1, rng).counts[0] + np.array([0, FORGED])
     assert FORGED / 2 < fit(mechanism, counts, REPORTS).forged <= FORGED
 
@@ -205,7 +204,7 @@ def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
 @pytest.mark.parametrize("mechanism", [*(b for b in BIG if isinstance(b, NumberTable))], ids=named)
 def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTable) -> None:
     """And what is no mixture breaks one: each symbol by itself."""
-    scores, bounds, log_rows = possible._scores(mechanism)
+    scores, bounds, log_rows = forgery_test._scores(mechanism)
     assert (scores @ np.exp(log_rows).T <= bounds[:, None] + 1e-12).all()
     assert ((scores >= 0) & (scores <= 1)).all()
     assert (scores.max(axis=0) > 0).all()
@@ -214,7 +213,7 @@ def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTab
 
 
 @pytest.mark.parametrize(("mechanism", "reports"), list(product(BIG, [0, 1])))
-def test_next_to_nothing_fits(mechanism: Shape, reports: int) -> None:
+def test_next_to_nothing_fits(mechanism: Mechanism, reports: int) -> None:
     held = reports * np.eye(mechanism.answers, dtype=np.int64)[0]
     (cells,) = fixed(mechanism, held, 1, np.random.default_rng(11)).counts
-    assert fit(mechanism, cells, reports) == possible.Fit(1.0, 0)
+    assert fit(mechanism, cells, reports) == forgery_test.Fit(1.0, 0)

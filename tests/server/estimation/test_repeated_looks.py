@@ -10,6 +10,8 @@ from deniable.server.estimation import fixed_people, repeated_looks
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.fixed_numbers import positions
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -17,8 +19,6 @@ from deniable.shared.privacy.mechanisms import (
     RandomizedResponse,
     Ternary,
 )
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from deniable.server.estimation import estimates
 from deniable.server.estimation.consistent import nearest_shares
 from deniable.server.estimation.shares import shares, unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Bit, Choice
 from tests.server.estimation.single import statements

@@ -11,6 +11,8 @@ from deniable.server.estimation import fixed_numbers
 from deniable.server.estimation.bounded_mean import interval
 from deniable.server.estimation.statements import Statements, at_once
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -19,8 +21,6 @@ from deniable.shared.privacy.mechanisms import (
     Ternary,
     Unary,
 )
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Choice
 from tests.server.estimation.single import statements

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from deniable.server.estimation import Estimate, estimates
-from deniable.server.estimation.possible import FALSE_ALARM
+from deniable.server.estimation.forgery_test import FALSE_ALARM
 from deniable.server.estimation.texts import FALSE_DISCOVERY, random_buckets, search
 from deniable.server.estimation.texts.digits import FIRST as FIRST_STATE
 from deniable.server.estimation.texts.digits import NEVER, following, whole

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation.possible import FALSE_ALARM
+from deniable.server.estimation.forgery_test import FALSE_ALARM
 from deniable.server.estimation.questions import estimates
 from deniable.server.estimation.vectors import deviations, whole
 from deniable.server.intake.codeword_sums import sums

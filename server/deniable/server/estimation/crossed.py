@@ -27,8 +27,8 @@ from deniable.server.estimation import bounded_mean, repeated_looks
 from deniable.server.estimation.consistent import nearest_shares
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.statements import at_once
-from deniable.server.estimation.supports import supports
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.server.estimation.support_counts import support_counts
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
@@ -69,9 +69,9 @@ class Pair:
     ) -> Pair:
         """From what the tally counts: the cells of each question, and of both."""
         first, second = designs
-        both = supports(first, crossed.swapaxes(-1, -2)).swapaxes(-1, -2)
-        one, other = (supports(*each) for each in zip(designs, cells, strict=True))
-        return cls(first, second, one, other, supports(second, both), reports)
+        both = support_counts(first, crossed.swapaxes(-1, -2)).swapaxes(-1, -2)
+        one, other = (support_counts(*each) for each in zip(designs, cells, strict=True))
+        return cls(first, second, one, other, support_counts(second, both), reports)
 
     @property
     def answers(self) -> Sequence[Cells]:

@@ -49,7 +49,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean, repeated_looks
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

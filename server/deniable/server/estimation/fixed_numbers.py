@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean
 from deniable.server.estimation.roots import brent
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 
 Array = npt.NDArray[np.float64]
 Interval = tuple[Array, Array]

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation.once import each_once
 from deniable.server.estimation.roots import least, roots
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

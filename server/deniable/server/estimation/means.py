@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation import bounded_mean
 from deniable.server.estimation.estimate import CONFIDENCE, Points
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.survey.questions import Number
 
 Array = npt.NDArray[np.float64]

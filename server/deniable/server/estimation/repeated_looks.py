@@ -44,8 +44,8 @@ import numpy.typing as npt
 from deniable.server.estimation.fixed_numbers import hull, places_of, positions
 from deniable.server.estimation.once import each_once
 from deniable.server.estimation.roots import roots
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation.consistent import nearest_shares
 from deniable.server.estimation.estimate import Points
-from deniable.shared.privacy.shapes.support import SupportDesign
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]

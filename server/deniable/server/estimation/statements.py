@@ -33,7 +33,7 @@ from deniable.server.estimation import (
 )
 from deniable.server.estimation.estimate import Points
 from deniable.server.estimation.roots import least
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.support_counts import support_counts
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
@@ -191,7 +191,7 @@ class _Mean(Counted):
 class _Shares(Counted):
     def __init__(self, question: Bit | Choice, cells: Cells, reports: Cells, looks: bool) -> None:
         self._design, self._reports, self._looks = question.mechanism, reports, looks
-        self._counts = supports(self._design, cells)[..., question.first_label :]
+        self._counts = support_counts(self._design, cells)[..., question.first_label :]
 
     @cached_property
     def points(self) -> Points:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation.estimate import Points
 from deniable.shared.privacy.encoding import UNIT
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
 
 METHOD = "normal, from the sums of squares; its coverage is measured, not proved"
 Array = npt.NDArray[np.float64]

@@ -18,12 +18,9 @@ import math
 from typing import Any
 
 from deniable.server.planning.choosing import Asked, choose, others
-from deniable.server.planning.least_variance import RANGE, least_n_variance, n_variance
+from deniable.server.planning.least_variance import least_n_variance
 from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.questions import Question
 
 
@@ -37,7 +34,7 @@ def plan(
     enough = people if error is None else people_for(question, error)
     count = enough if people is None else people
     assert count is not None, "the verb wants one of both"
-    spread = n_variance(mechanism)
+    spread = mechanism.n_variance()
     least = least_n_variance(mechanism)
     mixed = shuffled_half_width(asked, count, most_bytes)
     return {
@@ -61,10 +58,10 @@ def people_for(question: Question, error: float) -> int:
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
 
 
-def direct_equivalent(mechanism: Shape, people: int) -> int:
+def direct_equivalent(mechanism: Mechanism, people: int) -> int:
     """So many direct answers carry as much as these deniable ones."""
-    one = _of_one(mechanism)
-    return round(people * one / (one + n_variance(mechanism)))
+    one = mechanism.answer_variance
+    return round(people * one / (one + mechanism.n_variance()))
 
 
 def _facts(question: Question, people: int) -> dict[str, Any]:
@@ -72,18 +69,9 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
     return {
         "mechanism": mechanism.name,
         "payload_bytes": mechanism.payload_size,
-        "n_variance": n_variance(mechanism),
+        "n_variance": mechanism.n_variance(),
         "standard_error": mechanism.predicted_error(people) * question.span,
         "half_width_95": half_width(question, people),
         "leverage": mechanism.leverage,
-        **({"floor": mechanism.floor(people)} if isinstance(mechanism, GroupedDesign) else {}),
+        **({} if (floor := mechanism.floor(people)) is None else {"floor": floor}),
     }
-
-
-def _of_one(mechanism: Shape) -> float:
-    """The variance of one direct answer, where they are spread evenly."""
-    if isinstance(mechanism, NumberTable):
-        return RANGE**2 / 12
-    if isinstance(mechanism, VectorDesign):
-        return 1.0
-    return (mechanism.size - 1) / mechanism.size**2

@@ -18,36 +18,21 @@ Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for nu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import RANGE, NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
-
-RANGE = 2  # of [-1, 1]
 
 
-def n_variance(mechanism: Shape) -> float:
-    """n times what noise and rounding add: to an option's share where shares are all alike, or to
-    the mean of numbers at the worst place, or to a whole vector."""
-    if isinstance(mechanism, VectorDesign):
-        return mechanism.whole_error(1) ** 2 - 1
-    scale = RANGE if isinstance(mechanism, NumberTable) else 1
-    return (scale * mechanism.predicted_error(1)) ** 2
-
-
-def least_n_variance(mechanism: Shape) -> float | None:
-    """What no mechanism for this question is below; None where it is not known closely."""
-    if isinstance(mechanism, NumberTable):
-        return least_of_a_number(mechanism.epsilon)
-    if isinstance(mechanism, VectorDesign):
-        return mechanism.least_error**2 - 1
-    if isinstance(mechanism, GroupedDesign):
-        return None
-    return least_of_a_share(float(mechanism.epsilon), mechanism.options)
+def least_n_variance(mechanism: Mechanism) -> float | None:
+    """Return what no mechanism for this question is below; None where it is not known closely."""
+    return LEAST.of(mechanism)(mechanism)
 
 
 @lru_cache(maxsize=256)
@@ -79,3 +64,14 @@ def least_of_a_number(epsilon: Epsilon) -> float | None:
         return None
     least = RANGE**2 * max(table.variance(1, point / steps) for point in range(steps + 1))
     return least if float(epsilon) <= ENOUGH_EPSILON else None
+
+
+# Any: each function takes the family of its key
+LEAST: FamilyTable[Callable[[Any], float | None]] = FamilyTable(
+    {
+        Mechanism: lambda _: None,
+        SupportDesign: lambda design: least_of_a_share(float(design.epsilon), design.options),
+        NumberTable: lambda table: least_of_a_number(table.epsilon),
+        VectorDesign: lambda design: design.least_error**2 - 1,
+    }
+)

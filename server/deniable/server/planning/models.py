@@ -12,14 +12,17 @@ is all of its error.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from deniable.server.planning import trusted
 from deniable.server.planning.choosing import Asked, choose, undecided
 from deniable.server.planning.shuffled import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.survey.questions import Question
 
 Z95 = 1.96
@@ -52,14 +55,24 @@ def shuffled_half_width(
 
 
 def trusted_half_width(question: Question, people: int) -> float:
-    return Z95 * math.sqrt(_trusted(question, people)) * question.span
+    variance = TRUSTED.of(question.mechanism)(question.mechanism, people)
+    return Z95 * math.sqrt(variance) * question.span
 
 
-def _trusted(question: Question, people: int) -> float:
-    epsilon, mechanism = question.epsilon, question.mechanism
-    if isinstance(mechanism, NumberTable):
-        return trusted.mean_variance(epsilon, people)
-    if isinstance(mechanism, VectorDesign):
-        return trusted.coordinate_variance(epsilon, people, mechanism.dimension)
+def _share(mechanism: Mechanism, people: int) -> float:
     moved = trusted.ADD_OR_DELETE if mechanism.size == 2 else trusted.REPLACE_ONE
-    return trusted.share_variance(epsilon, people, moved)
+    return trusted.share_variance(mechanism.epsilon, people, moved)
+
+
+def _mean(table: NumberTable, people: int) -> float:
+    return trusted.mean_variance(table.epsilon, people)
+
+
+def _coordinate(design: VectorDesign, people: int) -> float:
+    return trusted.coordinate_variance(design.epsilon, people, design.dimension)
+
+
+# Any: each function takes the family of its key
+TRUSTED: FamilyTable[Callable[[Any, int], float]] = FamilyTable(
+    {Mechanism: _share, NumberTable: _mean, VectorDesign: _coordinate}
+)

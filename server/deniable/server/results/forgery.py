@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from deniable.server.estimation.possible import Fit as Found
-from deniable.server.estimation.possible import fits
+from deniable.server.estimation.forgery_test import Fit as Found
+from deniable.server.estimation.forgery_test import fits
 from deniable.server.results.counts import alike, counts_of, stacked
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import Fit

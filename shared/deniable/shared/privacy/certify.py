@@ -13,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from math import inf
 from typing import Any
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import Mechanism, log_ratio
 from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.privacy.thresholds import within
 
+MAX_COMPARED = 10_000  # probabilities of a table whose rows are compared
 EPSILONS = (
     "0.01",
     "0.05",
@@ -58,6 +62,48 @@ def certify(mechanism: Mechanism) -> Certificate:
     holds = mechanism.is_private() and mechanism.is_whole()
     realised = mechanism.realised_epsilon()
     return Certificate(mechanism.name, mechanism.size, mechanism.epsilon, realised, holds)
+
+
+def refusal(mechanism: Mechanism) -> str | None:
+    """Return why nobody may be asked by this mechanism; None where its ε is proved.
+
+    Besides what the mechanism states, its rows are compared, where they are few enough.
+    """
+    larger, smaller = max(
+        _ratios(mechanism), key=lambda ratio: Fraction(*ratio) if ratio[1] else inf
+    )
+    if not smaller:
+        return f"{mechanism.name} is private at no ε: some report can come from one answer only"
+    if not within(mechanism.epsilon, larger, smaller):
+        spent = log_ratio(larger, smaller)
+        times = spent / Decimal(str(mechanism.epsilon))
+        return (
+            f"{mechanism.name} gives away {_excess(times)} times its ε of {mechanism.epsilon}: two "
+            f"answers' probabilities of one report differ by a factor of e^{spent:.4g}"
+        )
+    if not mechanism.is_whole():
+        return f"{mechanism.name} is no mechanism: a row of its table does not sum to one"
+    return None
+
+
+def _ratios(mechanism: Mechanism) -> Iterator[tuple[int, int]]:
+    yield mechanism.worst_ratio()
+    symbols = mechanism.symbols >> mechanism.encoding.public_bits
+    if symbols * mechanism.answers > MAX_COMPARED:
+        return
+    for symbol in mechanism.encoding.symbols():
+        column = [mechanism.weight(symbol, answer) for answer in range(mechanism.answers)]
+        larger, smaller = max(column), min(column)
+        yield larger.numerator * smaller.denominator, smaller.numerator * larger.denominator
+
+
+def _size(ratio: tuple[int, int]) -> Fraction | float:
+    return Fraction(*ratio) if ratio[1] else inf
+
+
+def _excess(times: Decimal) -> str:
+    """Two decimals, or as many as show that it is more than 1."""
+    return f"{times:.2f}" if times >= Decimal("1.01") else f"1 + {times - 1:.1e}"
 
 
 def grid() -> Iterator[Mechanism]:

@@ -16,6 +16,8 @@ from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, T
 from deniable.shared.survey.labels import read_labels
 from deniable.shared.survey.reader import Reader
 
+TINY = Epsilon("0.000001")
+
 __all__ = [
     "KINDS",
     "Bit",
@@ -45,11 +47,8 @@ def parse_question(reader: Reader) -> Question:
     question = replace(question, display=read_labels(reader, kind, options))
     integers = reader.optional("integers", list)
     reader.done()
-    if not question.mechanism.is_private():  # a fine table's diagonal, which takes all remainders
-        raise InvalidSurvey(
-            f"{reader.path}.epsilon",
-            f"{question.epsilon} is too small for so fine a table; take 0.000001 or more",
-        )
+    if not question.mechanism.is_private():
+        raise _not_private(reader.path, question)
     if integers is not None and integers != [str(i) for i in question.mechanism.integers]:
         raise InvalidSurvey(
             f"{reader.path}.integers",
@@ -118,6 +117,16 @@ def _check_size(path: str, first: Question, second: Question) -> None:
             f"{first.name} and {second.name} have {cells:,} counts together, more than "
             f"{MAX_PAIR_CELLS:,}; cross questions with fewer options",
         )
+
+
+def _not_private(path: str, question: Question) -> InvalidSurvey:
+    from deniable.shared.privacy.certify import refusal
+
+    problem = refusal(question.mechanism)
+    if question.epsilon < TINY:  # a fine table's diagonal takes all remainders of rounding
+        cure = "it is too small for so fine a table, take 0.000001 or more"
+        return InvalidSurvey(f"{path}.epsilon", f"{problem}; {cure}")
+    return InvalidSurvey(f"{path}.mechanism", f"{problem}; name another mechanism")
 
 
 def _epsilon(reader: Reader) -> Epsilon:

@@ -1,7 +1,8 @@
 """The mechanisms of a study: ours by name, and own ones, a class or `package.module:Class`.
 
 An own mechanism is a NumberTable or a SupportDesign, which need not be installed: the module that
-it stands in can be imported, here and in every process of a pool.
+it stands in can be imported, here and in every process of a pool. It is held to its ε by exact
+arithmetic before anything is drawn from it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Any
 
 from deniable.server.surveys.survey_file import best_table
 from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.certify import refusal
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.simulations.engine import option
 
 SHAPES = (NumberTable, SupportDesign)
@@ -35,7 +37,7 @@ def mechanisms_option(kind: str, names: str = "") -> option.Option:
     return option.Option("mechanisms", default, option.several(read), words)
 
 
-def find(kind: str, text: str, name: str = "mechanisms") -> type[Shape]:
+def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
     """The mechanism of this text; WrongUse, under this name, where there is none."""
     if text in mechanisms(kind):
         return mechanisms(kind)[text]
@@ -68,14 +70,19 @@ def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
     if text in mechanisms("number"):
         return best_table(epsilon, name=text)
     mechanism = find("number", text)
-    made = mechanism(epsilon, mechanism.best_size(epsilon))
-    assert isinstance(made, NumberTable)
+    made: NumberTable = _proved(mechanism(epsilon, mechanism.best_size(epsilon)), text)
     return made
 
 
 def choice_mechanism(text: str, epsilon: Epsilon, options: int) -> SupportDesign:
     if text in mechanisms("choice"):
         return support_design("choice", epsilon, options, text)
-    made = find("choice", text)(epsilon, options)
-    assert isinstance(made, SupportDesign)
+    made: SupportDesign = _proved(find("choice", text)(epsilon, options), text)
+    return made
+
+
+def _proved(made: Mechanism, text: str) -> Any:  # Any: of the family that `find` has checked
+    """Refuse a mechanism that does not keep its ε."""
+    if problem := refusal(made):
+        raise WrongUse(f"mechanisms: {text}: {problem}; no mechanism may give away more than its ε")
     return made

@@ -3,37 +3,46 @@
 `fixed`: these people, these answers; only the noise is drawn (design).
 `drawn`: each person's answer is drawn from a distribution as well (iid).
 
-A mechanism says how the cells of a report hang together (`joint`), and that decides how:
+Each family of mechanisms has one sampler, in `SAMPLERS`; the one of `Mechanism` is right for any
+mechanism, from its own probabilities:
 
-    one cell for each report    fixed   designs: n_v keep, each with probability p - q; all others
-                                        are uniform. Where several symbols speak for an option,
-                                        those who keep it have any of them. Tables: one
-                                        multinomial for each answer, or fewer draws where the
-                                        table is a walk (`walk.py`)
-                                drawn   one multinomial, whatever the mechanism            joint
-    independent cells           Bin(n_v, p) + Bin(n - n_v, q) for each                     joint
-    groups                      multinomial how many of each answer are in each; in a group as above
-    dependent cells             the same, and what ties them together is left out      marginals
-    sums                        normal, with their mean and covariance                 moments
+    any         one cell for each report: a multinomial for each answer                    joint
+                independent cells: a binomial for each answer and cell                     joint
+                dependent cells: the same, and what ties them together is left out      marginals
+                sums: a multinomial over all symbols for each answer                       joint
+    tables      one multinomial for each answer, or fewer draws where the table is a walk
+                (`walk.py`)                                                                joint
+    designs     one option for each report: n_v keep, each with probability p - q; all others are
+                uniform. Else for each option Bin(n_v, p) + Bin(n - n_v, q)     joint or marginals
+    cyclic      those who keep their answer report any of its symbols; all others any symbol  joint
+    groups      multinomial how many of each answer are in each; in a group as above
+    vectors     normal, with their mean and covariance                                    moments
+
+Answers that are drawn make one multinomial where each report counts in one cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.supports import around
-from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, SUMS
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.cyclic import CyclicDesign
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.server.estimation.support_counts import circular_correlation
+from deniable.shared.privacy.families.cyclic import CyclicDesign
+from deniable.shared.privacy.families.grouped import GroupedDesign
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import (
+    DEPENDENT,
+    MULTINOMIAL,
+    SUMS,
+    FamilyTable,
+    Mechanism,
+)
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.population import vectors
 from deniable.simulations.population.walk import walk_rate, walked
@@ -42,192 +51,236 @@ JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
 MOMENTS: Literal["moments"] = "moments"
 Exactness = Literal["joint", "marginals", "moments"]
-MOST_SINGLY = 2**22  # people who are drawn one by one, at most
+MAX_SINGLE_DRAWS = 2**22  # people who are drawn one by one
+
+Counts = NDArray[np.int64]
+Rates = NDArray[np.float64]
+Family = TypeVar("Family", bound=Mechanism)
 
 
 @dataclass(frozen=True)
 class Tallies:
     """`counts[repetition, cell]`, the cells being those that the server counts; and how exact."""
 
-    counts: NDArray[np.int64]
+    counts: Counts
     reports: int
     exactness: Exactness
 
 
 def fixed(
-    mechanism: Shape,
-    people: Sequence[int] | NDArray[np.int64],
+    mechanism: Mechanism,
+    people: Sequence[int] | Counts,
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """`people[answer]` hold each answer: no and yes, the options, or the points of the grid. Two
-    dimensions where each repetition has its own people, as `on_grid` gives them."""
+    """Draw the tallies of people who hold given answers.
+
+    `people[answer]` hold each answer: no and yes, the options, or the points of the grid. Two
+    dimensions where each repetition has its own people, as `on_grid` gives them.
+    """
     held = np.atleast_2d(np.asarray(people, dtype=np.int64))
-    reports = int(held[0].sum())
-    match mechanism:
-        case NumberTable():
-            counts = _table(mechanism, held, repetitions, generator)
-        case CyclicDesign():
-            counts = _symbols(mechanism, held, repetitions, generator)
-        case SupportDesign() if mechanism.joint == MULTINOMIAL:
-            counts = _one_option(mechanism, held, repetitions, generator)
-        case SupportDesign():
-            counts = _supports(mechanism, held, (repetitions, held.shape[1]), generator)
-        case VectorDesign():
-            counts = vectors.along_axes(mechanism, held, repetitions, generator)
-        case GroupedDesign():
-            counts = in_groups(
-                mechanism, _parted(mechanism, held, repetitions, generator), generator
-            )
-        case _:
-            assert_never(mechanism)
-    return Tallies(counts, reports, _exactness(mechanism))
+    sampler = sampler_of(mechanism)
+    counts = sampler.counts(held, repetitions, generator)
+    return Tallies(counts, int(held[0].sum()), sampler.exactness)
 
 
 def drawn(
-    mechanism: Shape,
+    mechanism: Mechanism,
     distribution: Sequence[float],
     people: int,
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """`distribution[answer]` is the probability that a person holds it; each repetition draws its
-    people anew."""
+    """Draw the tallies of people whose answers are drawn too, again for each repetition.
+
+    `distribution[answer]` is the probability that a person holds it.
+    """
     if mechanism.joint == MULTINOMIAL:
         counts = generator.multinomial(people, rates(mechanism, distribution), repetitions)
         return Tallies(counts, people, JOINT)
     held = generator.multinomial(people, np.asarray(distribution, dtype=float), repetitions)
-    if isinstance(mechanism, VectorDesign):
-        counts = vectors.along_axes(mechanism, held, repetitions, generator)
-    else:
-        if isinstance(mechanism, GroupedDesign):
-            return fixed(mechanism, held, repetitions, generator)
-        assert isinstance(mechanism, SupportDesign), "each report of a table counts in one cell"
-        counts = _supports(mechanism, held, None, generator)
-    return Tallies(counts, people, _exactness(mechanism))
+    sampler = sampler_of(mechanism)
+    return Tallies(sampler.counts(held, repetitions, generator), people, sampler.exactness)
 
 
-def rates(mechanism: Shape, distribution: Sequence[float]) -> NDArray[np.float64]:
-    """How many reports of each are expected to count in each cell, when answers have this
-    distribution."""
-    shares = np.asarray(distribution, dtype=float)
-    match mechanism:
-        case NumberTable():
-            return np.asarray(shares @ _rows(mechanism))
-        case CyclicDesign():
-            blind, speaking = mechanism.rates
-            return np.asarray(blind * shares.sum() + (speaking - blind) * around(mechanism, shares))
-        case SupportDesign():
-            p, q = mechanism.keep / ONE, mechanism.lie / ONE
-            return np.asarray(q + (p - q) * shares)
-        case VectorDesign():
-            return vectors.expected(mechanism, shares)
-        case GroupedDesign():
-            parts = np.array([share / ONE for share in mechanism.shares])
-            return np.append(np.outer(parts, rates(mechanism.each, distribution)), parts)
-        case _:
-            assert_never(mechanism)
+def rates(mechanism: Mechanism, distribution: Sequence[float]) -> Rates:
+    """Return what one report is expected to add to each cell, for answers of this distribution."""
+    return sampler_of(mechanism).rates(np.asarray(distribution, dtype=float))
 
 
-def _exactness(mechanism: Shape) -> Exactness:
-    each = mechanism.each if isinstance(mechanism, GroupedDesign) else mechanism
-    if each.joint == SUMS:
+@dataclass(frozen=True)
+class Sampler(Generic[Family]):
+    """Sampler of any mechanism, from the probabilities that it states."""
+
+    mechanism: Family
+
+    @property
+    def exactness(self) -> Exactness:
+        return MARGINALS if self.mechanism.joint == DEPENDENT else JOINT
+
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        """Draw the counts of people who hold these answers: one row for all repetitions, or one
+        row for each."""
+        if self.mechanism.joint == SUMS:
+            return self._of_symbols(held, repetitions, generator)
+        counts = np.zeros((repetitions, self.mechanism.cells), np.int64)
+        for answer, row in enumerate(self.rows):
+            if not held[:, answer].any():
+                continue
+            if self.mechanism.joint == MULTINOMIAL:
+                counts += generator.multinomial(held[:, answer], row, repetitions)
+            else:
+                counts += generator.binomial(held[:, answer, None], row, counts.shape)
+        return counts
+
+    def rates(self, shares: Rates) -> Rates:
+        if self.mechanism.joint == SUMS:
+            return np.asarray(shares @ self._symbol_rows @ self._amounts)
+        return np.asarray(shares @ self.rows)
+
+    @property
+    def rows(self) -> Rates:
+        """The cells' rates as doubles, one row for each answer."""
+        answers = range(self.mechanism.answers)
+        return np.array(
+            [[rate / ONE for rate in self.mechanism.cell_rates(answer)] for answer in answers]
+        )
+
+    def _of_symbols(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        amounts = self._amounts
+        counts = np.zeros((repetitions, self.mechanism.cells), np.int64)
+        for answer, row in enumerate(self._symbol_rows):
+            counts += generator.multinomial(held[:, answer], row, repetitions) @ amounts
+        return counts
+
+    @property
+    def _symbol_rows(self) -> Rates:
+        symbols = list(self.mechanism.encoding.symbols())
+        return np.array(
+            [
+                [float(self.mechanism.weight(symbol, answer)) for symbol in symbols]
+                for answer in range(self.mechanism.answers)
+            ]
+        )
+
+    @property
+    def _amounts(self) -> Counts:
+        """What each symbol adds to each cell."""
+        symbols = list(self.mechanism.encoding.symbols())
+        amounts = np.zeros((len(symbols), self.mechanism.cells), np.int64)
+        for row, symbol in zip(amounts, symbols, strict=True):
+            for cell, amount in self.mechanism.encoding.amounts(symbol):
+                row[cell] += amount
+        return amounts
+
+
+class TableSampler(Sampler[NumberTable]):
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        if (rate := walk_rate(self.mechanism, self.rows)) is not None:
+            return walked(rate, held, repetitions, generator)
+        return super().counts(held, repetitions, generator)
+
+
+class DesignSampler(Sampler[SupportDesign]):
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        if not self.mechanism.cells_are_options:
+            return super().counts(held, repetitions, generator)
+        size = repetitions, held.shape[1]
+        keep, lie = self.mechanism.keep / ONE, self.mechanism.lie / ONE
+        if self.mechanism.joint != MULTINOMIAL:
+            others = held.sum(axis=-1, keepdims=True) - held
+            counts = generator.binomial(held, keep, size)
+            return np.asarray(counts + generator.binomial(others, lie, size))
+        # A report is the answer with probability p - q, otherwise any option, the answer included.
+        counts = generator.binomial(held, (self.mechanism.keep - self.mechanism.lie) / ONE, size)
+        counts += generator.multinomial(
+            held.sum(axis=1) - counts.sum(axis=1), np.full(size[1], 1 / size[1])
+        )
+        return counts
+
+    def rates(self, shares: Rates) -> Rates:
+        if not self.mechanism.cells_are_options:
+            return super().rates(shares)
+        p, q = self.mechanism.keep / ONE, self.mechanism.lie / ONE
+        return np.asarray(q + (p - q) * shares)
+
+
+class CyclicSampler(Sampler[CyclicDesign]):
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        """Those who see their answer have any symbol that speaks for it, all others any at all."""
+        design = self.mechanism
+        seeing = generator.binomial(held, 1 - design.blind / ONE, (repetitions, held.shape[1]))
+        every = np.full(design.modulus, 1 / design.modulus)
+        counts = generator.multinomial(held.sum(axis=1) - seeing.sum(axis=1), every)
+        places = np.asarray(design.difference_set, np.int64)
+        own = np.full(design.speaking, 1 / design.speaking)
+        answers = np.arange(held.shape[1])
+        for repetition, times in enumerate(seeing):
+            row = counts[repetition]
+            many = times > min(design.speaking, MAX_SINGLE_DRAWS // len(times))
+            singly = np.repeat(answers[~many], times[~many])
+            symbols = places[generator.integers(design.speaking, size=len(singly))] - singly
+            row += np.bincount(symbols % design.modulus, minlength=design.modulus)
+            for answer in answers[many]:
+                row[places - answer] += generator.multinomial(times[answer], own)
+        return counts
+
+    def rates(self, shares: Rates) -> Rates:
+        blind, speaking = self.mechanism.rates
+        spoken_for = circular_correlation(self.mechanism, shares)
+        return np.asarray(blind * shares.sum() + (speaking - blind) * spoken_for)
+
+
+class VectorSampler(Sampler[VectorDesign]):
+    @property
+    def exactness(self) -> Exactness:
         return MOMENTS
-    return MARGINALS if each.joint == DEPENDENT else JOINT
+
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        return vectors.along_axes(self.mechanism, held, repetitions, generator)
+
+    def rates(self, shares: Rates) -> Rates:
+        return vectors.expected(self.mechanism, shares)
 
 
-def in_groups(
-    mechanism: GroupedDesign, held: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """`held[repetition, group, option]` people report an option for a group."""
+class GroupSampler(Sampler[GroupedDesign]):
+    @property
+    def exactness(self) -> Exactness:
+        return sampler_of(self.mechanism.each).exactness
+
+    def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
+        """People with one option for all groups, once it is drawn for which group they report."""
+        shares = [share / ONE for share in self.mechanism.shares]
+        every = np.broadcast_to(held, (repetitions, held.shape[1]))
+        by_group = np.moveaxis(generator.multinomial(every, shares), 2, 1)
+        return in_groups(self.mechanism, by_group, generator)
+
+    def rates(self, shares: Rates) -> Rates:
+        parts = np.array([share / ONE for share in self.mechanism.shares])
+        own = sampler_of(self.mechanism.each).rates(shares)
+        return np.append(np.outer(parts, own), parts)
+
+
+def in_groups(mechanism: GroupedDesign, held: Counts, generator: np.random.Generator) -> Counts:
+    """Draw the counts of `held[repetition, group, option]` people, who report for that group."""
+    sampler = sampler_of(mechanism.each)
     counts = [
-        fixed(mechanism.each, held[:, group], len(held), generator).counts
-        for group in range(mechanism.groups)
+        sampler.counts(held[:, group], len(held), generator) for group in range(mechanism.groups)
     ]
     return np.concatenate([*counts, held.sum(axis=2)], axis=1)
 
 
-def _parted(
-    mechanism: GroupedDesign,
-    held: NDArray[np.int64],
-    repetitions: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Those with one option for all groups, once it is drawn for which they report."""
-    shares = [share / ONE for share in mechanism.shares]
-    every = np.broadcast_to(held, (repetitions, held.shape[1]))
-    return np.asarray(np.moveaxis(generator.multinomial(every, shares), 2, 1))
+def sampler_of(mechanism: Mechanism) -> Sampler[Any]:  # Any: the family of its key
+    return SAMPLERS.of(mechanism)(mechanism)
 
 
-def _one_option(
-    mechanism: SupportDesign,
-    held: NDArray[np.int64],
-    repetitions: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """A report is the answer with probability p - q, and otherwise any option, the answer among
-    them."""
-    options = held.shape[1]
-    stay = (mechanism.keep - mechanism.lie) / ONE
-    counts = generator.binomial(held, stay, (repetitions, options))
-    counts += generator.multinomial(
-        held.sum(axis=1) - counts.sum(axis=1), np.full(options, 1 / options)
-    )
-    return counts
-
-
-def _symbols(
-    mechanism: CyclicDesign,
-    held: NDArray[np.int64],
-    repetitions: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Those who see their answer have any symbol that speaks for it, all others any at all."""
-    seeing = generator.binomial(held, 1 - mechanism.blind / ONE, (repetitions, held.shape[1]))
-    every = np.full(mechanism.modulus, 1 / mechanism.modulus)
-    counts = generator.multinomial(held.sum(axis=1) - seeing.sum(axis=1), every)
-    places = np.asarray(mechanism.difference_set, np.int64)
-    own = np.full(mechanism.speaking, 1 / mechanism.speaking)
-    answers = np.arange(held.shape[1])
-    for repetition, times in enumerate(seeing):
-        row = counts[repetition]
-        many = times > min(mechanism.speaking, MOST_SINGLY // len(times))
-        singly = np.repeat(answers[~many], times[~many])
-        symbols = places[generator.integers(mechanism.speaking, size=len(singly))] - singly
-        row += np.bincount(symbols % mechanism.modulus, minlength=mechanism.modulus)
-        for answer in answers[many]:
-            row[places - answer] += generator.multinomial(times[answer], own)
-    return counts
-
-
-def _supports(
-    mechanism: SupportDesign,
-    held: NDArray[np.int64],
-    size: tuple[int, int] | None,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Each option by itself; `size` where the same people stand in every repetition."""
-    others = held.sum(axis=-1, keepdims=True) - held
-    counts = generator.binomial(held, mechanism.keep / ONE, size)
-    return np.asarray(counts + generator.binomial(others, mechanism.lie / ONE, size))
-
-
-def _table(
-    mechanism: NumberTable,
-    held: NDArray[np.int64],
-    repetitions: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    rows = _rows(mechanism)
-    if (rate := walk_rate(mechanism, rows)) is not None:
-        return walked(rate, held, repetitions, generator)
-    counts = np.zeros((repetitions, rows.shape[1]), dtype=np.int64)
-    for answer, row in enumerate(rows):
-        if held[:, answer].any():
-            counts += generator.multinomial(held[:, answer], row, repetitions)
-    return counts
-
-
-def _rows(mechanism: NumberTable) -> NDArray[np.float64]:
-    """The table as doubles; every row adds up to 1 but for rounding."""
-    return np.array([[weight / ONE for weight in row] for row in mechanism.rows])
+SAMPLERS: FamilyTable[type[Sampler[Any]]] = FamilyTable(  # Any: the family of its key
+    {
+        Mechanism: Sampler,
+        NumberTable: TableSampler,
+        SupportDesign: DesignSampler,
+        CyclicDesign: CyclicSampler,
+        VectorDesign: VectorSampler,
+        GroupedDesign: GroupSampler,
+    }
+)

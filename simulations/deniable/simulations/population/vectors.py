@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.encoding import UNIT
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
 
 Array = NDArray[np.float64]
 Sums = NDArray[np.int64]

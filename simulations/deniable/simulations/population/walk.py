@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
 Array = NDArray[np.float64]

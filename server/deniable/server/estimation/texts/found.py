@@ -42,10 +42,10 @@ import numpy.typing as npt
 
 from deniable.server.estimation.clopper_pearson import limits
 from deniable.server.estimation.estimate import Estimate
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.support_counts import support_counts
 from deniable.server.estimation.texts.random_buckets import p_values, reach
 from deniable.server.estimation.texts.search import Digits, candidates, final_buckets
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
+from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds import Text
 from deniable.shared.survey.kinds.beginnings import FINAL
@@ -114,7 +114,7 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
     counted = cells[: groups * design.cells].reshape(groups, design.cells)
     gain = (design.keep - design.lie) / ONE
     empty = design.lie / ONE + gain / design.options
-    supported = np.stack([supports(design, each) for each in counted])
+    supported = np.stack([support_counts(design, each) for each in counted])
     return Counts(supported, cells[-groups:], empty, gain * (1 - 1 / design.options))
 
 

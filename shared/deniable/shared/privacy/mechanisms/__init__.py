@@ -11,6 +11,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.grouped import GroupedDesign, grouped
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms.k_closest import KClosest
 from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
@@ -23,11 +28,6 @@ from deniable.shared.privacy.mechanisms.square_wave import SquareWave
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.grouped import GroupedDesign, grouped
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
 
 __all__ = [
     "DESIGNS",
@@ -74,12 +74,12 @@ VECTORS: list[type[VectorDesign]] = [KClosest]
 
 GROUPED: list[type[GroupedDesign]] = [grouped(each) for each in DESIGNS if each.kind == "choice"]
 
-Kept = TypeVar("Kept", bound=Shape)
+Kept = TypeVar("Kept", bound=Mechanism)
 
 
-def mechanisms(kind: str | None = None) -> dict[str, type[Shape]]:
+def mechanisms(kind: str | None = None) -> dict[str, type[Mechanism]]:
     """Those that answer this kind of question, or all, by name."""
-    listed: list[type[Shape]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
+    listed: list[type[Mechanism]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
 
@@ -113,7 +113,7 @@ def text_design(
 
 def mechanism(
     kind: str, epsilon: Epsilon, size: int | None = None, name: str | None = None
-) -> Shape:
+) -> Mechanism:
     """The one that a question of this kind would have."""
     return _least_error(list(mechanisms(kind).values()), epsilon, size, name)
 

@@ -30,8 +30,8 @@ from deniable.shared.privacy.caps import best_cap, farthest
 from deniable.shared.privacy.codewords import SEED_BITS, Direction, along
 from deniable.shared.privacy.encoding import Codeword
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.vector_design import Placed, VectorDesign
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.vector_design import Placed, VectorDesign
 from deniable.shared.privacy.thresholds import ONE, ceil_units
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import OneOption
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 # Quotients are moved up by so much: dividends have the same length for every roll, and no digit of

@@ -22,7 +22,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Self
 
 from deniable.shared.privacy.epsilon import BILLION, Epsilon
-from deniable.shared.privacy.shapes.number_table import NumberTable, Row
+from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.thresholds import ONE
 
 if TYPE_CHECKING:

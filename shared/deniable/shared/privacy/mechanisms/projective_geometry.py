@@ -31,8 +31,8 @@ from array import array
 from functools import cached_property
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
-from deniable.shared.privacy.shapes.cyclic import CyclicDesign
 from deniable.shared.privacy.thresholds import exp_interval
 
 PRECISION = 192

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import OneOption
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import OneOption
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 

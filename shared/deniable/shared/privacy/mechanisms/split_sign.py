@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE, ceil_units
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.shapes.number_table import NumberTable, Row
+from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval
 
 if TYPE_CHECKING:

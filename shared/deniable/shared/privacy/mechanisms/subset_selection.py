@@ -42,9 +42,9 @@ from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.encoding import BitSet
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import ManyOptions
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import ManyOptions
 from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval, nearest
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class SubsetSelection(ManyOptions):
         (self.miss,) = ceil_units(*epsilon.ratio, self._miss)
         self.keep = ONE - self.miss
         self.lie = nearest(self.keep * (d - 1) + self.miss * d, options - 1)
+
+    @property
+    def sums_are_bounded(self) -> bool:
+        """A uniform subset, weighted at one option, is strongly Rayleigh: negatively dependent."""
+        return True
 
     def _miss(self, e: Interval) -> list[Interval]:
         """1 - p, with (1 + 1 / SLACK) in front of each set that lacks the true option."""

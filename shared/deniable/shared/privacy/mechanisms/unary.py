@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.encoding import BitSet
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import ManyOptions
 from deniable.shared.privacy.mechanism import INDEPENDENT
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import ManyOptions
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 

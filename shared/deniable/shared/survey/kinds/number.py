@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable, Position
 from deniable.shared.privacy.mechanisms import TABLES, mechanisms, number_table, sizes
-from deniable.shared.privacy.shapes.number_table import NumberTable, Position
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.grouped import GroupedDesign, Options
 from deniable.shared.privacy.mechanisms import sizes, text_design
-from deniable.shared.privacy.shapes.grouped import GroupedDesign, Options
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
 from deniable.shared.survey.reader import Reader

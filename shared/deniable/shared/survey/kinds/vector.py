@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.vector_design import AXIS, Placed, VectorDesign
 from deniable.shared.privacy.mechanisms import VECTORS, sizes, vector_design
-from deniable.shared.privacy.shapes.vector_design import AXIS, Placed, VectorDesign
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
 from deniable.shared.survey.kinds.number import is_number

@@ -37,13 +37,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.support_counts import support_counts
 from deniable.server.planning.least_variance import least_of_a_share, told
 from deniable.server.planning.shuffled import report_epsilon
 from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.simulations.central import GeometricCounts
 from deniable.simulations.engine import comparison, custom_mechanisms, option
 from deniable.simulations.engine.comparison import SHUFFLED, Series
@@ -139,7 +139,7 @@ def _local(
     n, k = crowd.people, design.options
 
     def shares(counts: NDArray[np.int64]) -> Array:
-        supporting = np.array([supports(design, cells) for cells in counts])
+        supporting = np.array([support_counts(design, cells) for cells in counts])
         return np.asarray(unbiased_share(supporting / n, design))
 
     these = shares(fixed(design, crowd.held, times, generator).counts) - crowd.held / n

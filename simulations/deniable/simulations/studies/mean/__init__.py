@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.least_variance import RANGE, least_of_a_number
+from deniable.server.planning.least_variance import least_of_a_number
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.simulations.central import BoundedMean, DiscreteLaplace
 from deniable.simulations.engine import comparison, custom_mechanisms, option
 from deniable.simulations.engine.comparison import Series

@@ -14,23 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import assert_never
 
 import numpy as np
 
-from deniable.server.planning.least_variance import least_n_variance, n_variance
-from deniable.shared.errors import WrongUse
+from deniable.server.planning.least_variance import least_n_variance
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
 from deniable.simulations.engine import option
 from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.studies.mechanisms.measuring import made_of, of_numbers, of_shares
+from deniable.simulations.studies.mechanisms.measuring import made_of, measured
 from deniable.simulations.studies.mechanisms.report import report
-
-LARGE = 500  # options, from which on a few repetitions tell as much
 
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
@@ -64,24 +56,14 @@ def cells(options: Options) -> Sequence[Cell]:
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     made, times = made_of(cell), int(cell["repetitions"])
-    match made:
-        case NumberTable():
-            squares = of_numbers(made, times, generator)
-        case SupportDesign():
-            squares = of_shares(made, times if made.size < LARGE else times // 10, generator)
-        case VectorDesign():  # its moments are what a population of vectors is drawn from
-            raise WrongUse("vectors have no part in this study: ./run bench --only vectors")
-        case GroupedDesign():
-            raise WrongUse(f"{made.name}: this study is about mechanisms of one group")
-        case _:
-            assert_never(made)
+    squares = measured(made, times, generator)
     return [
         {
             "mechanism": made.name,
             "kind": made.kind,
             "epsilon": str(made.epsilon),
             "size": made.size,
-            "predicted_n_variance": n_variance(made),
+            "predicted_n_variance": made.n_variance(),
             "measured_n_variance": float(squares.mean()),
             "measurement_error": float(squares.std(ddof=1) / math.sqrt(len(squares))),
             "limit": least_n_variance(made),

@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.engine import custom_mechanisms

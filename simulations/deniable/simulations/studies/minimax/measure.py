@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from deniable.shared.privacy.shapes.number_table import NumberTable
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.population.noise import discrete_laplace
 from deniable.simulations.studies.minimax.distributions import TwoPoints

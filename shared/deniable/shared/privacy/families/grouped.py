@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deniable.shared.privacy.encoding import Grouped
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
 if TYPE_CHECKING:

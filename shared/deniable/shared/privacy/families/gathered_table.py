@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from deniable.shared.privacy.shapes.number_table import NumberTable, Row
+from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.thresholds import ONE
 
 

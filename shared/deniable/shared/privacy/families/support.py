@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Mechanism
 from deniable.shared.privacy.promises import percent
 from deniable.shared.privacy.thresholds import ONE
 
@@ -42,7 +42,20 @@ class SupportDesign(Mechanism):
     def answer_at(self, number: int) -> int:
         return number
 
+    @property
+    def cells_are_options(self) -> bool:
+        """Whether each cell counts the reports that support the option with its number."""
+        return type(self).supported_by is SupportDesign.supported_by
+
+    @property
+    def sums_are_bounded(self) -> bool:
+        """Whether Chernoff's bound holds for how many of any set of options a report supports: the
+        options are independent, exclusive, or negatively dependent."""
+        return self.cells_are_options and self.joint != DEPENDENT
+
     def rate(self, cell: int, answer: int) -> int:
+        if not self.cells_are_options:
+            return super().rate(cell, answer)
         return self.keep if cell == answer else self.lie
 
     def unbiased_share(self, rate: Any) -> Any:  # Any: a fraction, or an array of floats
@@ -64,8 +77,8 @@ class SupportDesign(Mechanism):
 
     @property
     def leverage(self) -> float:
-        """For each option that the report supports."""
-        return (ONE - self.lie) / (self.keep - self.lie)
+        """For each option that the report supports, or does not support."""
+        return max(ONE - self.lie, self.lie) / (self.keep - self.lie)
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here
         keep, lie = percent(self.keep), percent(self.lie)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL
 from deniable.shared.privacy.promises import percent
 from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.shapes.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, nearest
 
 if TYPE_CHECKING:

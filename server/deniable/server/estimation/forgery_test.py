@@ -44,21 +44,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import assert_never
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.roots import least
-from deniable.server.estimation.supports import supports
+from deniable.server.estimation.support_counts import support_counts
 from deniable.shared.privacy.encoding import UNIT
-from deniable.shared.privacy.mechanism import MULTINOMIAL
-from deniable.shared.privacy.shapes import Shape
-from deniable.shared.privacy.shapes.cyclic import CyclicDesign
-from deniable.shared.privacy.shapes.grouped import GroupedDesign
-from deniable.shared.privacy.shapes.number_table import NumberTable
-from deniable.shared.privacy.shapes.support import SupportDesign
-from deniable.shared.privacy.shapes.vector_design import VectorDesign
+from deniable.shared.privacy.families.cyclic import CyclicDesign
+from deniable.shared.privacy.families.grouped import GroupedDesign
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import MULTINOMIAL, FamilyTable, Mechanism
 from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
@@ -78,23 +77,44 @@ class Fit:
     forged: int  # so many reports at least are not honest; 0 where none is noticed
 
 
-def fits(mechanism: Shape, cells: Cells, reports: Cells, questions: int = 1) -> list[Fit]:
-    """Of one of a round's questions, from its tally; for each row of cells."""
-    if isinstance(mechanism, GroupedDesign):
-        return _of_groups(mechanism, cells, questions)
-    found = np.minimum(0.0, _test(mechanism, cells, reports)(np.zeros_like(reports)))
-    allowed = math.log(FALSE_ALARM / questions)
-    forged, noticed = np.zeros_like(reports), found <= allowed
-    if noticed.any():
-        forged[noticed] = _fewest(mechanism, cells[noticed], reports[noticed], allowed)
-    return [
-        Fit(max(LEAST_P, math.exp(max(log_p, math.log(LEAST_P)))), removed)
-        for log_p, removed in zip(found.tolist(), forged.tolist(), strict=True)
-    ]
+def fits(mechanism: Mechanism, cells: Cells, reports: Cells, questions: int = 1) -> list[Fit]:
+    """Test one of a round's questions, from its tally; for each row of cells."""
+    return TESTS.of(mechanism)(mechanism, cells, reports, questions)
 
 
-def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> list[Fit]:
-    """Each group by itself; what is forged in one group is not in another."""
+def _bounded(
+    bound_of: Callable[[Any, Cells, Cells], Bound],
+) -> Callable[[Any, Cells, Cells, int], list[Fit]]:
+    """Return the test that a bound makes."""
+
+    def test(mechanism: Mechanism, cells: Cells, reports: Cells, questions: int) -> list[Fit]:
+        log_p = _log_p(bound_of(mechanism, cells, reports), reports)(np.zeros_like(reports))
+        log_p, allowed = np.minimum(0.0, log_p), math.log(FALSE_ALARM / questions)
+        forged, noticed = np.zeros_like(reports), log_p <= allowed
+        if noticed.any():
+            of = cells[noticed], reports[noticed]
+            without = _log_p(bound_of(mechanism, *of), of[1])
+            forged[noticed] = least(
+                lambda removed: without(removed) > allowed, np.zeros_like(of[1]), of[1]
+            )
+        return [
+            Fit(max(LEAST_P, math.exp(max(exponent, math.log(LEAST_P)))), removed)
+            for exponent, removed in zip(log_p.tolist(), forged.tolist(), strict=True)
+        ]
+
+    return test
+
+
+def _log_p(bound: Bound, reports: Cells) -> Test:
+    def log_p(removed: Cells) -> Array:
+        left = np.maximum(reports - removed, 1)
+        return np.where(removed < reports, bound(removed, left), 0.0)
+
+    return log_p
+
+
+def _groups(mechanism: GroupedDesign, cells: Cells, _: Cells, questions: int) -> list[Fit]:
+    """Test each group separately; what is forged in one group is not in another."""
     groups, size = mechanism.groups, mechanism.each.cells
     parts = [
         fits(
@@ -114,35 +134,9 @@ def _of_groups(mechanism: GroupedDesign, cells: Cells, questions: int) -> list[F
     ]
 
 
-def _fewest(mechanism: Shape, cells: Cells, reports: Cells, allowed: float) -> Cells:
-    """So many are to be left out until the others are not noticed."""
-    test = _test(mechanism, cells, reports)
-    return least(lambda removed: test(removed) > allowed, np.zeros_like(reports), reports)
-
-
-def _test(mechanism: Shape, cells: Cells, reports: Cells) -> Test:
-    match mechanism:
-        case CyclicDesign():
-            bound = _of_symbols(mechanism, cells)
-        case SupportDesign():
-            bound = _of_design(mechanism, cells)
-        case NumberTable():
-            bound = _of_table(mechanism, cells.astype(np.float64), reports)
-        case VectorDesign():
-            bound = _of_vectors(mechanism, cells)
-        case GroupedDesign():
-            raise TypeError("each group is tested by itself")
-        case _:
-            assert_never(mechanism)
-
-    def log_p(removed: Cells) -> Array:
-        left = np.maximum(reports - removed, 1)
-        return np.where(removed < reports, bound(removed, left), 0.0)
-
-    return log_p
-
-
-def _of_design(design: SupportDesign, cells: Cells) -> Bound:
+def _of_design(design: SupportDesign, cells: Cells, _: Cells) -> Bound:
+    if not design.sums_are_bounded:
+        return _of_options(design, cells, math.log(2 * design.options))
     ascending = np.sort(cells, axis=1).astype(np.float64)
     size = np.arange(1, cells.shape[1] + 1)
     few, many = np.cumsum(ascending, axis=1), np.cumsum(ascending[:, ::-1], axis=1)
@@ -162,7 +156,21 @@ def _of_design(design: SupportDesign, cells: Cells) -> Bound:
     return bound
 
 
-def _of_symbols(design: CyclicDesign, cells: Cells) -> Bound:
+def _of_options(design: SupportDesign, cells: Cells, paid: float) -> Bound:
+    """Each option separately: whether a report supports it is one bit, whatever the design."""
+    options = np.sort(support_counts(design, cells), axis=1).astype(np.float64)
+    keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
+
+    def bound(removed: Cells, left: Cells) -> Array:
+        trials = left[:, None]
+        rarest = _surprise(options[:, :1], trials, lie, -1)
+        commonest = _surprise(np.maximum(options[:, -1:] - removed[:, None], 0), trials, keep, 1)
+        return np.asarray(paid - np.maximum(rarest, commonest)[:, 0] + _looks(left))
+
+    return bound
+
+
+def _of_symbols(design: CyclicDesign, cells: Cells, _: Cells) -> Bound:
     """Of the two tests the one that finds more; both are paid for."""
     ascending = np.sort(cells, axis=1).astype(np.float64)
     size = np.arange(1, cells.shape[1] + 1)
@@ -172,24 +180,21 @@ def _of_symbols(design: CyclicDesign, cells: Cells) -> Bound:
     highest = blind * size + (speaking - blind) * np.minimum(size, design.speaking)
     lowest = blind * size + (speaking - blind) * np.maximum(size - silent, 0)
     paid = _log_choose(size) + math.log(4 * len(size))
-    options = np.sort(supports(design, cells), axis=1).astype(np.float64)
-    keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
-    paid_for_one = math.log(4 * design.options)
+    of_options = _of_options(design, cells, math.log(4 * design.options))
 
     def bound(removed: Cells, left: Cells) -> Array:
-        fewer, trials = removed[:, None], left[:, None]
+        trials = left[:, None]
         below = _surprise(few, trials, np.minimum(lowest, 1.0), -1)
-        above = _surprise(np.maximum(many - fewer, 0), trials, np.minimum(highest, 1.0), 1)
-        rarest = _surprise(options[:, :1], trials, lie, -1)
-        commonest = _surprise(np.maximum(options[:, -1:] - fewer, 0), trials, keep, 1)
-        symbols = (paid - np.maximum(below, above)).min(1)
-        single = paid_for_one - np.maximum(rarest, commonest)[:, 0]
-        return np.asarray(np.minimum(symbols, single) + _looks(left))
+        fewer = np.maximum(many - removed[:, None], 0)
+        above = _surprise(fewer, trials, np.minimum(highest, 1.0), 1)
+        symbols = (paid - np.maximum(below, above)).min(1) + _looks(left)
+        return np.asarray(np.minimum(symbols, of_options(removed, left)))
 
     return bound
 
 
-def _of_table(table: NumberTable, cells: Array, reports: Cells) -> Bound:
+def _of_table(table: NumberTable, counts: Cells, reports: Cells) -> Bound:
+    cells = counts.astype(np.float64)
     scores, bounds, log_rows = _scores(table)
     totals, squares = ((each @ cells[:, :, None])[:, :, 0] for each in (scores, scores**2))
     number = np.maximum(reports, 1)[:, None]
@@ -208,7 +213,7 @@ def _of_table(table: NumberTable, cells: Array, reports: Cells) -> Bound:
     return bound
 
 
-def _of_vectors(design: VectorDesign, cells: Cells) -> Bound:
+def _of_vectors(design: VectorDesign, cells: Cells, _: Cells) -> Bound:
     sums = cells[:, : design.dimension] / UNIT
     length = np.sqrt(np.vecdot(sums, sums))
 
@@ -289,3 +294,21 @@ def _log_choose(size: npt.NDArray[np.int64]) -> Array:
 def _looks(reports: Cells) -> Array:
     """What it costs that every number of reports may be looked at."""
     return np.array([math.log(each) + math.log(each + 1) for each in reports.tolist()])
+
+
+def _unknown(_: Mechanism, cells: Cells, reports: Cells) -> Bound:  # noqa: ARG001 # as all have it
+    """Of a family without a bound nothing is ever noticed."""
+    return lambda removed, left: np.zeros(len(cells))  # noqa: ARG005 # as every bound has them
+
+
+# Any: each function takes the family of its key
+TESTS: FamilyTable[Callable[[Any, Cells, Cells, int], list[Fit]]] = FamilyTable(
+    {
+        Mechanism: _bounded(_unknown),
+        SupportDesign: _bounded(_of_design),
+        CyclicDesign: _bounded(_of_symbols),
+        NumberTable: _bounded(_of_table),
+        VectorDesign: _bounded(_of_vectors),
+        GroupedDesign: _groups,
+    }
+)

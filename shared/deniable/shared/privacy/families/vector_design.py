@@ -94,6 +94,13 @@ class VectorDesign(Mechanism):
         random, where the mean is short: elsewhere it is less."""
         return 1 / (self.gain * math.sqrt(reports))
 
+    def n_variance(self) -> float:
+        return self.whole_error(1) ** 2 - 1
+
+    @property
+    def answer_variance(self) -> float:
+        return 1.0
+
     def predicted_error(self, reports: int) -> float:
         """Of a coordinate, as a share of its range from -1 to 1."""
         return self.whole_error(reports) / (2 * math.sqrt(self.dimension))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
 ALIKE_BITS = 40  # probabilities that are equal to one part in 2^40 are alike
+RANGE = 2  # of [-1, 1], in which variances are compared
 FAR = ONE << 32  # added so that a whole number has the same length whatever the answer is
 
 Position = int  # where a number lies, from the low end, in units of 2^-64 of a step
@@ -138,6 +139,13 @@ class NumberTable(Mechanism):
 
     def predicted_error(self, reports: int) -> float:
         return math.sqrt(self.worst_variance(reports))
+
+    def n_variance(self) -> float:
+        return (RANGE * self.predicted_error(1)) ** 2
+
+    @property
+    def answer_variance(self) -> float:
+        return RANGE**2 / 12
 
     @property
     def leverage(self) -> float:

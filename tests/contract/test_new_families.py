@@ -1,0 +1,226 @@
+"""A mechanism of a new family is one class and one line, and right everywhere before it is fast.
+
+Each walk registers a class that the product does not have, and follows it from the device to the
+page, the planner, the certificate and the simulator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.server.estimation import forgery_test
+from deniable.server.estimation.crossed import Pair, unbiased_shares
+from deniable.server.estimation.statements import counted
+from deniable.server.estimation.support_counts import support_counts
+from deniable.shared.cli.command import main
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.privacy.certify import refusal
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
+from deniable.shared.survey.document import parse_toml
+from deniable.simulations.population import JOINT, fixed, rates
+from deniable.simulations.population.tallies import Sampler
+from tests.asked import survey
+from tests.contract.extensions import DESIGNS, NegativeSurvey, registered
+from tests.end_to_end.test_every_mechanism import here, walk
+from tests.server.world import World
+
+__all__ = ["here"]
+
+EPSILON, OPTIONS = Epsilon("1"), 11
+HELD = [30_000, 0, 10_000, 5_000, 5_000, *[0] * 6]  # of 50,000 people
+SHARES = [Fraction(people, sum(HELD)) for people in HELD]
+NEW = [design(EPSILON, OPTIONS) for design in DESIGNS]
+
+
+@pytest.fixture(params=DESIGNS, ids=lambda design: design.name)
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    with registered(request.param):
+        yield request.param.name
+
+
+@pytest.fixture(params=NEW, ids=lambda design: design.name)
+def design(request: pytest.FixtureRequest) -> SupportDesign:
+    made: SupportDesign = request.param
+    return made
+
+
+def test_a_mechanism_of_a_new_family_goes_the_whole_way(
+    name: str, here: World, tmp_path: Path
+) -> None:
+    """Device, both encodings, tally, results and page."""
+    walk(name, here, tmp_path)
+
+
+def test_expected_counts_give_exactly_the_truth(design: SupportDesign) -> None:
+    """In rational numbers, from what one report adds to each cell on average."""
+    expected = [
+        sum(share * design.weight(cell, answer) for answer, share in enumerate(SHARES))
+        for cell in range(design.cells)
+    ]
+    supported = support_counts(design, np.array(expected, object))
+    assert [design.unbiased_share(rate) for rate in supported] == SHARES
+    found = rates(design, [float(share) for share in SHARES])
+    assert found == pytest.approx([float(rate) for rate in expected], abs=1e-15)
+
+
+def test_the_truth_is_inside_of_the_server_s_intervals(name: str) -> None:
+    """Simulated people. Both intervals at a joint confidence of 1 - 1e-9. Twin: taking cells for
+    options, as for a design without `supported_by`, leaves the intervals."""
+    (question,) = parse_toml(survey([name])).questions
+    cells = fixed(question.mechanism, HELD, 1, np.random.default_rng(5)).counts[0]
+    statement = counted(question, cells, sum(HELD)).statements(1 - 1e-9)
+    truth = np.array([float(share) for share in SHARES])
+    for low, high in (statement.these, statement.every):
+        assert (low < truth).all()
+        assert (truth < high).all()
+    wrong = question.mechanism.unbiased_share(cells[:OPTIONS] / sum(HELD))  # type: ignore[union-attr]  # a design
+    assert np.abs(wrong - truth).max() > 0.3
+
+
+def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None:
+    """Exactly, where everybody says yes and holds option 2."""
+    other = RandomizedResponse(EPSILON)
+    both = np.array(
+        [[design.weight(a, 2) * other.weight(b, 1) for b in (0, 1)] for a in range(design.cells)]
+    )
+    scale = 2**192
+    whole = np.array([[int(p * scale) for p in row] for row in both], object)
+    pair = Pair.of((design, other), (whole.sum(1), whole.sum(0)), whole, scale)
+    shares = np.array(unbiased_shares(pair)).reshape(OPTIONS, 2)
+    assert shares.tolist() == [[0, int(option == 2)] for option in range(OPTIONS)]
+
+
+def test_honest_reports_are_not_flagged_and_forged_ones_are(design: SupportDesign) -> None:
+    honest = fixed(design, HELD, 20, np.random.default_rng(7)).counts
+    reports = np.full(20, sum(HELD))
+    assert all(fit.forged == 0 for fit in forgery_test.fits(design, honest, reports))
+    forged = honest.copy()
+    forged[:, 0] += 60_000
+    found = forgery_test.fits(design, forged, reports + 60_000)
+    assert all(0 < fit.forged <= 60_000 for fit in found)
+
+
+def test_every_family_s_sampler_agrees_with_the_one_for_any_mechanism() -> None:
+    """In what one report adds on average to each cell: the general one sums the mechanism's own
+    probabilities."""
+    checked = []
+    for made in mechanisms().values():
+        size = next(size for size in made.proved_sizes if size > 2 or size == made.sizes[-1])
+        mechanism: Mechanism = made(EPSILON, size)
+        if mechanism.encoding.public_bits or mechanism.encoding.limit > 10_000:
+            continue
+        shares = np.random.default_rng(1).dirichlet(np.ones(mechanism.answers))
+        general = Sampler(mechanism).rates(shares)
+        assert rates(mechanism, shares.tolist()) == pytest.approx(general, abs=1e-12)
+        checked.append(made.name)
+    assert len(checked) > 10
+
+
+def test_a_sampler_for_any_mechanism_is_joint(design: SupportDesign) -> None:
+    tallies = fixed(design, HELD, 400, np.random.default_rng(3))
+    assert tallies.exactness == JOINT
+    assert (tallies.counts.sum(1) == sum(HELD)).all()
+    means = tallies.counts.mean(0) / sum(HELD)
+    expected = rates(design, [float(share) for share in SHARES])
+    assert np.abs(means - expected).max() < 7 * np.sqrt(0.25 / sum(HELD) / 400)
+
+
+@pytest.mark.parametrize("verb", ["plan", "certify"])
+def test_the_planner_and_the_certificate_know_it(
+    name: str, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [verb, "--kind", "choice", "--options", "11", "--mechanism", name, "--json"]
+    more = ["--people", "20000"] if verb == "plan" else []
+    assert main([*words, *more]) == 0
+    assert json.loads(capsys.readouterr().out)["mechanism"] == name
+
+
+def test_its_error_is_the_one_that_the_planner_promises(design: SupportDesign) -> None:
+    """Over 400 rounds, the root mean square error of all options: within 6 standard errors."""
+    held, people = [1_000] * OPTIONS, 1_000 * OPTIONS
+    counts = fixed(design, held, 400, np.random.default_rng(11)).counts
+    found = design.unbiased_share(support_counts(design, counts) / people) - 1 / OPTIONS
+    squares = (found**2).mean(axis=1)
+    error = 6 * squares.std() / 20
+    assert abs(squares.mean() - design.predicted_error(people) ** 2) < error
+
+
+class Loose(NegativeSurvey):
+    """It spends three times its ε, and says so."""
+
+    name = label = "loose"
+
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        super().__init__(Epsilon(str(3 * float(epsilon))), options)
+        self.epsilon = epsilon
+
+
+class Silent(Loose):
+    """The same, and says otherwise."""
+
+    name = label = "silent"
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return 1, 1
+
+
+class Truthful(NegativeSurvey):
+    name = label = "truthful"
+
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        return Fraction(symbol == answer)
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@pytest.mark.parametrize("bad", [Loose, Silent])
+def test_an_excess_is_stated_as_a_multiple(bad: type[SupportDesign]) -> None:
+    problem: Any = refusal(bad(EPSILON, OPTIONS))
+    assert "gives away 3.00 times its ε of 1" in problem
+    assert refusal(NegativeSurvey(EPSILON, OPTIONS)) is None
+    assert "private at no ε" in str(refusal(Truthful(EPSILON, OPTIONS)))
+
+
+@pytest.mark.parametrize(("bad", "says"), [(Loose, "3.00 times"), (Truthful, "private at no ε")])
+def test_a_mechanism_that_spends_more_enters_no_survey(bad: type[SupportDesign], says: str) -> None:
+    with registered(bad), pytest.raises(InvalidSurvey, match=says):
+        parse_toml(survey([bad.name]))
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"), [(Loose, "3.00 times"), (Silent, "3.00 times"), (Truthful, "private at no ε")]
+)
+def test_a_mechanism_that_spends_more_is_not_simulated(
+    bad: type[SupportDesign], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = f"{__name__}:{bad.__name__}"
+    words = ["--mechanisms", path, "--people", "1000", "--options", "8", "--repetitions", "2"]
+    assert main(["simulate", "histogram", "--epsilon", "1", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_own_mechanisms_of_a_new_family_are_simulated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paths = ",".join(f"{design.__module__}:{design.__qualname__}" for design in DESIGNS)
+    words = ["--mechanisms", paths, "--people", "10000", "--options", "8", "--repetitions", "200"]
+    assert main(["simulate", "histogram", "--epsilon", "1", *words, "--json"]) == 0
+    local = [
+        row
+        for row in json.loads(capsys.readouterr().out)["cells"]
+        if row.get("mechanism") and ":" in row["mechanism"]
+    ]
+    assert len(local) == len(DESIGNS)
+    for row in local:
+        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["measured_error"]
