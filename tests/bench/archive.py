@@ -22,7 +22,6 @@ from deniable.server.archive import write_round
 from deniable.server.archive.round_files import Reports
 from deniable.server.parallel import processors
 from deniable.server.store import PublishedSurvey
-from deniable.server.work.map_merge import processors
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.document import Survey, parse_toml, render_document, survey_id
 from deniable.shared.survey.keys import sign

@@ -14,8 +14,8 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import OptimalTable, number_table
-from deniable.shared.privacy.shapes.number_table import NumberTable
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.periods import PERIODS
 

@@ -20,7 +20,7 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.simulations.engine import own
+from deniable.simulations.engine import custom_mechanisms
 from deniable.simulations.engine.comparison import number
 from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.population import fixed, on_grid
@@ -37,7 +37,7 @@ def made_of(row: Cell | Row) -> Mechanism:
     """Of a cell, or of its row."""
     name, epsilon = str(row["mechanism"]), Epsilon(str(row["epsilon"]))
     if row["kind"] == "number":
-        return own.number_mechanism(name, epsilon)
+        return custom_mechanisms.number_mechanism(name, epsilon)
     made: Mechanism = mechanisms()[name](epsilon, int(number(row, "size")))
     return made
 
