@@ -236,13 +236,21 @@ def lied(question: Question, answer: object, symbol: int) -> bool:
 
 
 def correlation(numbers: Sequence[Any], seen: Sequence[Timed]) -> float:
-    """Spearman's, within the reports of each symbol, all together: a report is no secret, and what
-    depends on it alone is as private as it is."""
+    """Return Spearman's correlation of the times with these numbers, among reports of one symbol.
+
+    A report is no secret, and what depends on it alone is as private as it is. Where nearly every
+    report has a symbol of its own (a unary report is many bits), there is nothing to compare among
+    equal symbols: then all reports are ranked together, which is the stricter demand.
+    """
+    values = np.asarray(numbers, dtype=float)
+    times = np.array([timed.nanoseconds for timed in seen])
     by_symbol = defaultdict[int, list[int]](list)
-    for place, each in enumerate(seen):
-        by_symbol[each.symbol].append(place)
-    told, took = np.asarray(numbers, dtype=float), np.array([each.nanoseconds for each in seen])
-    ranks = [_ranks(told[same], took[same]) for same in by_symbol.values()]
+    for index, timed in enumerate(seen):
+        by_symbol[timed.symbol].append(index)
+    groups = list(by_symbol.values())
+    if sum(len(group) for group in groups if np.ptp(values[group]) > 0) < len(seen) / 2:
+        groups = [list(range(len(seen)))]
+    ranks = [_ranks(values[group], times[group]) for group in groups]
     return float(np.corrcoef(np.concatenate(ranks, axis=1))[0, 1])
 
 
