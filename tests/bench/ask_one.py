@@ -27,7 +27,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.simulations.demo.running import Running, deniable, running_server
+from deniable.simulations.demo.server_process import RunningServer, deniable, running_server
 from tests.bench.measure import Measurement
 from tests.survey_texts import bit, survey_text
 
@@ -83,7 +83,7 @@ def errors_of(period: dict[str, Any]) -> Iterator[float]:
         yield (row["estimate"] - SHARES[name]) ** 2
 
 
-def play_rounds(server: Running, survey: Survey, identifier: str, token: str) -> None:
+def play_rounds(server: RunningServer, survey: Survey, identifier: str, token: str) -> None:
     import requests
 
     with requests.Session() as session:
@@ -98,7 +98,7 @@ def play_rounds(server: Running, survey: Survey, identifier: str, token: str) ->
             assert answer.json()["accepted"] == PEOPLE, answer.text
 
 
-def play_devices(server: Running, survey: Survey, key: str, folder: Path) -> None:
+def play_devices(server: RunningServer, survey: Survey, key: str, folder: Path) -> None:
     policy = Policy(keys=[key], max_epsilon_per_round=WHOLE)
     for person in range(DEVICES):
         client = Client(server.url, policy=policy, state=folder / f"{survey.name}-{person}")

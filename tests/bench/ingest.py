@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from deniable.server.store import Place
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
-from deniable.simulations.demo.running import deniable
+from deniable.simulations.demo.server_process import deniable
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import Measurement, compare
 from tests.server.postgres import cluster

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealing import SEALED_TYPE, seal, unseal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
-from deniable.simulations.demo.running import deniable
+from deniable.simulations.demo.server_process import deniable
 from tests.bench.ingest import bare, upload
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import ROUNDS, Measurement, compare

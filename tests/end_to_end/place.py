@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import requests
 
-from deniable.simulations.demo.running import Running
+from deniable.simulations.demo.server_process import RunningServer
 from tests.eventually import PATIENCE
 
 
 @dataclass(frozen=True)
 class Place:
-    server: Running
+    server: RunningServer
 
     @property
     def reports(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from deniable.simulations.demo.running import running_server
+from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.end_to_end.browser import CHROMIUM, NAMES, ROOT, Origin, origin
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text

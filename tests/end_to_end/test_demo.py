@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from deniable.simulations.demo.picture import draw, drawn_from
+from deniable.simulations.demo.demo_report import draw_picture, picture_numbers
 from tests.command import run
 from tests.eventually import PATIENCE, eventually
 
@@ -86,14 +86,14 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert [bool(day["warning"]) for day in days] == [bool(day["forged"]) for day in days]
     assert sum(day["forged"] for day in days) == 210
     assert days[6]["estimate"] - days[0]["estimate"] > 0.08
-    assert picture.read_text("utf-8") == draw(days)
-    assert drawn_from(draw(days)) == days
+    assert picture.read_text("utf-8") == draw_picture(days)
+    assert picture_numbers(draw_picture(days)) == days
 
 
 def test_the_readme_s_picture_is_what_the_demo_draws_from_its_numbers() -> None:
     kept = (ROOT / "simulations/twelve-days.svg").read_text("utf-8")
-    days = drawn_from(kept)
-    assert kept == draw(days)
+    days = picture_numbers(kept)
+    assert kept == draw_picture(days)
     assert len(days) == kept.count('class="truth"') - 1 == kept.count('class="estimate"') - 1 == 12
     assert all("\n" not in day["day"] and day["reports"] >= 4_000 for day in days)
     ET.fromstring(kept)  # our own
@@ -102,7 +102,7 @@ def test_the_readme_s_picture_is_what_the_demo_draws_from_its_numbers() -> None:
 def test_a_picture_holds_what_lies_beyond_its_scale_inside() -> None:
     """Also a day without an estimate, as of a tiny crowd."""
     day = {"day": "2026-11-08", "truth": 0.5, "reports": 3, "warning": None}
-    beyond = draw(
+    beyond = draw_picture(
         [
             day | {"estimate": 0.7, "low": -0.9, "high": 1.9, "warning": "forged"},
             day | {"estimate": None, "low": None, "high": None},

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import Running, running_server
+from deniable.simulations.demo.server_process import RunningServer, running_server
 from tests.command import asked_json, run
 from tests.eventually import eventually
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
@@ -27,7 +27,7 @@ ANSWERS = {"crashed": True, "minutes": 100, "browser": "safari"}
 
 @dataclass(frozen=True)
 class Setting:
-    server: Running
+    server: RunningServer
     data: Path
     key: str
     survey: str

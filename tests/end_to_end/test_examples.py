@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import requests
 
-from deniable.simulations.demo.running import COMMAND, running_server
+from deniable.simulations.demo.server_process import COMMAND, running_server
 from tests.client.scripted import QuietServer, answering
 from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
 from tests.end_to_end.place import Place

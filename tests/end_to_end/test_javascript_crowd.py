@@ -13,7 +13,7 @@ import requests
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
-from deniable.simulations.demo.running import running_server
+from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.node import NODE
 from tests.plausible import assert_implausible, assert_plausible

@@ -9,7 +9,7 @@ import requests
 
 from deniable.client import Client, Policy
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign
-from deniable.simulations.demo.running import running_server
+from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json, run
 from tests.survey_texts import ALWAYS, bit, survey_text
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deniable.simulations.demo.running import COMMAND, running_server
+from deniable.simulations.demo.server_process import COMMAND, running_server
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 TOUR = README[README.index("## The tour") : README.index("## How an answer travels")]

@@ -14,7 +14,7 @@ import certifi
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.simulations.demo.running import COMMAND, running_server
+from deniable.simulations.demo.server_process import COMMAND, running_server
 from tests.command import asked_json
 from tests.documents import ROOT, Block, blocks, commands
 from tests.end_to_end.place import Place

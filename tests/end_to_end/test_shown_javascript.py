@@ -7,7 +7,7 @@ from pathlib import Path
 
 import requests
 
-from deniable.simulations.demo.running import running_server
+from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.end_to_end.browser import ROOT
 from tests.node import NODE

@@ -16,7 +16,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.questions import Vector
-from deniable.simulations.population import of_vectors
+from deniable.simulations.population import vector_sums
 from tests.server.results_data import FIRST_ROUND, NOW
 from tests.server.world import World, world
 from tests.survey_texts import survey_text, vector
@@ -35,7 +35,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
         assert isinstance(question, Vector)
         rng = np.random.default_rng(1)
         for number, people in ((FIRST_ROUND, PEOPLE), (FIRST_ROUND + 1, 99)):
-            cells = of_vectors(question.mechanism, np.tile(0.5 * HELD, (people, 1)), 1, rng)[0]
+            cells = vector_sums(question.mechanism, np.tile(0.5 * HELD, (people, 1)), 1, rng)[0]
             with here.store.transaction() as transaction:
                 transaction.add(published.sequence, number, people, cells)
         yield here, published

@@ -12,7 +12,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.central.cube import CubeNoise
+from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.studies.counts import limit
 
 

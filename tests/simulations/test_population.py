@@ -28,16 +28,9 @@ from deniable.shared.privacy.mechanisms import (
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Number, Question
-from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.population import (
-    JOINT,
-    discrete_laplace,
-    discrete_laplace_sum,
-    drawn,
-    fixed,
-    on_grid,
-)
-from deniable.simulations.population.numbers import grid_distribution
+from deniable.simulations.central import DiscreteLaplace, discrete_laplace, discrete_laplace_sum
+from deniable.simulations.population import JOINT, drawn, fixed, on_grid
+from deniable.simulations.population.rounding import grid_distribution
 from deniable.simulations.population.walk import walk_rate, walk_rows
 from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible

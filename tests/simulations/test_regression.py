@@ -13,7 +13,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
-from deniable.simulations.central import regression as central
+from deniable.simulations.central import linear_regression as central
 from deniable.simulations.studies.regression import line, squares
 from deniable.simulations.studies.regression.asking import LEAST, Ratio
 from deniable.simulations.studies.regression.line import (
@@ -61,12 +61,12 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
 def test_objective_perturbation_is_private(epsilon: float) -> None:
     """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
     Twin: two fifths of ε are passed."""
-    scale, worst = central.OF_GRADIENTS / (central.HALF * epsilon), 0.0
+    scale, worst = central.GRADIENT_SENSITIVITY / (central.NOISE_SHARE * epsilon), 0.0
     for (_, xx, xy), one, other in itertools.product(OTHERS, CORNERS, CORNERS):
         logs, tails = [], []
         for x, y in (one, other):
             found = sums(xx, xy, x, y)
-            noise = central.pushed(found, THETA, epsilon)
+            noise = central.noise_at_minimum(found, THETA, epsilon)
             steep = 2 * float(found.xx[0]) + central.regularizer(epsilon)
             logs.append(-np.abs(noise) / scale + math.log(steep))
             tails.append(
@@ -84,10 +84,10 @@ def laplace_tail(x: float) -> float:
 def test_no_person_moves_sums_squares_or_gradients_further() -> None:
     x, y, u, v = (g.ravel() for g in np.meshgrid(*[GRID[::2]] * 4))
     moved = np.abs(x**2 - u**2) + np.abs(x * y - u * v)
-    assert moved.max() == pytest.approx(central.OF_SUMS, rel=1e-12)  # 1, 1 by 1/2, -1
+    assert moved.max() == pytest.approx(central.SUMS_SENSITIVITY, rel=1e-12)  # 1, 1 by 1/2, -1
     x, y, theta = (g.ravel() for g in np.meshgrid(GRID, GRID, GRID))
-    assert ((y - theta * x) ** 2).max() == central.OF_SQUARES
-    assert 2 * np.abs(2 * x * (y - theta * x)).max() == central.OF_GRADIENTS
+    assert ((y - theta * x) ** 2).max() == central.LOSS_SENSITIVITY
+    assert 2 * np.abs(2 * x * (y - theta * x)).max() == central.GRADIENT_SENSITIVITY
 
 
 def test_draws_are_those_of_the_densities() -> None:
@@ -228,7 +228,7 @@ def test_the_ends_cut_off_next_to_nothing_where_an_error_is_called_exact() -> No
     """KNG's noise given Σx^2, with the fewest people that have an exact error, by an integral."""
     response = RandomizedResponse(Epsilon("0.5"))
     n = next(n for n in range(1_000, 20_000, 250) if line.KNG in line.exact(response, n))
-    scale = central.OF_GRADIENTS / (0.5 * n * XX)
+    scale = central.GRADIENT_SENSITIVITY / (0.5 * n * XX)
     deviation = math.sqrt(ERROR / (n * XX))
     cut = quad(
         lambda off: math.exp(-(off**2) / 2 / deviation**2) / deviation / math.sqrt(2 * math.pi)

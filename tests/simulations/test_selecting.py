@@ -15,7 +15,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import Unary
 from deniable.simulations.central import below
-from deniable.simulations.central.permute_and_flip import PermuteAndFlip
+from deniable.simulations.central.selection import PermuteAndFlip
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.select import chances
 from tests.plausible import assert_implausible, assert_plausible

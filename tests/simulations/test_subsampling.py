@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from deniable.simulations import simulate
-from deniable.simulations.central import subsample as central
+from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.studies.subsample_aggregate import SHARP, formulas, limit
 from tests.plausible import assert_implausible, assert_plausible
 
@@ -61,7 +61,7 @@ def test_a_winsorized_mean_has_noise_for_one_block() -> None:
     values = np.tile(np.linspace(0.4, 0.6, 200), (20_000, 1))
     found = central.winsorized_mean(values, 8.0, np.random.default_rng(8))
     assert found.mean() == pytest.approx(0.5, abs=6.5 * found.std() / math.sqrt(20_000))
-    wide = 2 * central.WIDE * 0.1
+    wide = 2 * central.QUARTILE_DISTANCES * 0.1
     wanted = 2 * float(central.noise_scale(wide, 200, 8.0)) ** 2
     assert found.var() == pytest.approx(wanted, rel=0.15)
 

@@ -11,8 +11,7 @@ from scipy import optimize, stats
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.central.tulap import tulap_below
-from deniable.simulations.population.noise import tulap
+from deniable.simulations.central.discrete_laplace import tulap, tulap_below
 from deniable.simulations.studies.test.powers import MODELS, ShareTest
 from tests.plausible import assert_implausible, assert_plausible
 

@@ -8,8 +8,8 @@ import pytest
 
 from deniable.shared.privacy.caps import best_cap
 from deniable.simulations import simulate
-from deniable.simulations.central import vectors
-from deniable.simulations.population.caps import cap_probability, cosines
+from deniable.simulations.central import vector_noise
+from deniable.simulations.population.vectors import cap_probability, cosines
 from deniable.simulations.studies.privacy_accounts import gaussian_mu
 from tests.plausible import assert_implausible, assert_plausible
 
@@ -81,7 +81,7 @@ def test_pure_noise_is_private_in_every_direction() -> None:
     """ln density is -|v| / scale: by the triangle inequality it moves by |a - b| / scale at most,
     which is ε for the largest move, and reached behind both. Twin: a longer move."""
     generator, epsilon, n = np.random.default_rng(5), 0.7, 50
-    scale = vectors.pure_scale(epsilon, n)
+    scale = vector_noise.pure_scale(epsilon, n)
     for d in (1, 4):
         away = np.zeros(d)
         away[0] = 2 / n  # from one point of the sphere to the one opposite
@@ -99,12 +99,12 @@ def test_lengths_of_noise_are_those_of_their_densities() -> None:
     for d in (1, 2, 10):
         density = r ** (d - 1) * np.exp(-r / scale)
         direct = float((r**2 * density).sum() / density.sum())
-        assert vectors.pure_error(scale, d) == pytest.approx(direct, rel=1e-3)
-        drawn = vectors.pure_lengths(scale, d, 40_000, np.random.default_rng(d)) ** 2
+        assert vector_noise.pure_error(scale, d) == pytest.approx(direct, rel=1e-3)
+        drawn = vector_noise.pure_lengths(scale, d, 40_000, np.random.default_rng(d)) ** 2
         error = float(drawn.std() / 200)
         assert abs(drawn.mean() - direct) <= 6.5 * error
         assert abs(drawn.mean() - 1.3 * direct) > 6.5 * error  # twin
-    gauss = vectors.gaussian_lengths(2.0, 7, 40_000, np.random.default_rng(1)) ** 2
+    gauss = vector_noise.gaussian_lengths(2.0, 7, 40_000, np.random.default_rng(1)) ** 2
     assert abs(gauss.mean() - 28) <= 6.5 * gauss.std() / 200
 
 

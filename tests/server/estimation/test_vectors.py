@@ -21,7 +21,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.questions import Vector
-from deniable.simulations.population import fixed, of_vectors, rates
+from deniable.simulations.population import fixed, rates, vector_sums
 from tests.plausible import assert_implausible, assert_plausible
 from tests.server.estimation.single import fit
 from tests.shared.test_k_closest import directions, surprise
@@ -138,7 +138,7 @@ def test_a_population_all_at_once_has_the_moments_of_people_one_by_one() -> None
     rng = np.random.default_rng(7)
     for epsilon, fits in (("1", True), ("2", False)):
         at_once = (
-            of_vectors(KClosest(Epsilon(epsilon), 4, 16, 6), people, 20_000, rng)[:, :4] / UNIT
+            vector_sums(KClosest(Epsilon(epsilon), 4, 16, 6), people, 20_000, rng)[:, :4] / UNIT
         )
         centre, spread = at_once.mean(axis=0), np.cov(at_once.T)
         products = [
@@ -157,7 +157,7 @@ def test_people_along_the_axes_are_vectors_like_others() -> None:
         found / UNIT
         for found in (
             fixed(DESIGN, held, 20_000, rng).counts,
-            of_vectors(DESIGN, np.repeat(axes, held, axis=0), 20_000, rng),
+            vector_sums(DESIGN, np.repeat(axes, held, axis=0), 20_000, rng),
         )
     )
     assert one[0, 4:] == pytest.approx(other[0, 4:])

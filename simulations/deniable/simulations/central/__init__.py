@@ -1,15 +1,20 @@
-"""What a trusted server could do instead: the central mechanisms that every study compares with.
+"""Mechanisms of a trusted server, with which the studies compare those on devices.
 
-They see true answers, which nothing else here does; so they live with the simulations and not with
-the server. Each releases whole numbers, drawn by whole numbers, with a proof of its ε.
+They see true answers, as nothing else in this project does, so they belong to the simulations and
+not to the server. `coins` are exact random choices; `discrete_laplace` and `selection` release
+counts, means, quantiles and choices with them, each with a proof of its ε; the other modules draw
+real numbers in doubles, which simulates a release and never makes one.
 """
 
-from deniable.simulations.central.bounded_mean import BoundedMean
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
-from deniable.simulations.central.exact import Below, below, bernoulli_exp
-from deniable.simulations.central.exponential import ExponentialMechanism
-from deniable.simulations.central.geometric import GeometricCounts
-from deniable.simulations.central.quantile import PrivateQuantile
+from deniable.simulations.central.coins import Below, below, bernoulli_exp
+from deniable.simulations.central.discrete_laplace import (
+    BoundedMean,
+    DiscreteLaplace,
+    GeometricCounts,
+    discrete_laplace,
+    discrete_laplace_sum,
+)
+from deniable.simulations.central.selection import ExponentialMechanism, PrivateQuantile
 
 __all__ = [
     "Below",
@@ -20,4 +25,6 @@ __all__ = [
     "PrivateQuantile",
     "below",
     "bernoulli_exp",
+    "discrete_laplace",
+    "discrete_laplace_sum",
 ]

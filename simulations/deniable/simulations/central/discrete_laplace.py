@@ -1,14 +1,16 @@
-"""Discrete Laplace noise: a whole number z with probability proportional to e^(-ε |z| / Δ).
+"""Discrete Laplace noise, and what a trusted server releases with it: counts and means.
 
-    P[z] = (a - 1) / (a + 1) a^-|z|      a = e^(ε / Δ)
+    P[z] = (a - 1) / (a + 1) a^-|z|      a = e^(ε / Δ), for a whole number z
     variance 2 a / (a - 1)^2             P[|z| > r] = 2 a^-r / (a + 1)   for a whole r >= 0
 
 Privacy: moving the true value by at most Δ changes every probability by a factor of at most
-a^Δ = e^ε.
-The ratio is exact: ε and Δ are whole numbers and their ratio never becomes a float.
+a^Δ = e^ε. The ratio is exact: ε and Δ are whole numbers and their ratio never becomes a float.
 Also called two-sided geometric, or symmetric geometric, noise.
 
-Source: the distribution, its variance and tail are theorem 2.7 of the notes on geometric noise
+`DiscreteLaplace.sample` is the exact sampler. `discrete_laplace`, its sum over n people and `tulap`
+draw arrays of it in doubles: they simulate releases, and never make one.
+
+Sources: the distribution, its variance and tail are theorem 2.7 of the notes on geometric noise
 (homework there, proved here by its tests); the sampler is algorithm 2 of Canonne, Kamath, Steinke
 2020, "The discrete Gaussian for differential privacy", NeurIPS.
 """
@@ -16,12 +18,20 @@ Source: the distribution, its variance and tail are theorem 2.7 of the notes on 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
-from deniable.server.planning.trusted import noise_variance
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.server.planning.trusted import FINE, mean_variance, noise_variance, share_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central.exact import Below, bernoulli_exp
+from deniable.simulations.central.coins import Below, bernoulli_exp
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class DiscreteLaplace:
 
     @property
     def decay(self) -> float:
-        """1 / a: how much less likely each further step is."""
+        """The factor 1 / a by which each further step is less likely."""
         return math.exp(-float(self.epsilon) / self.sensitivity)
 
     @property
@@ -54,7 +64,7 @@ class DiscreteLaplace:
         return 2 * r ** (radius + 1) / (1 + r)
 
     def radius(self, failure: float) -> int:
-        """The least whole radius that noise exceeds with at most this probability."""
+        """Return the least whole radius that the noise exceeds with at most this probability."""
         r = self.decay
         radius = max(0, math.floor(math.log(failure * (1 + r) / 2) / math.log(r)) - 2)
         while self.tail(radius) > failure:
@@ -62,7 +72,7 @@ class DiscreteLaplace:
         return radius
 
     def sample(self, uniform: Below) -> int:
-        """One draw, exactly from the distribution.
+        """Draw one number, exactly from the distribution.
 
         With x = s / t the rate of decay: u + t v is geometric with rate 1 / t (u uniform below t
         and kept with probability e^(-u/t), v geometric with rate 1), and the whole part of its
@@ -82,3 +92,126 @@ class DiscreteLaplace:
             negative = uniform(2)
             if not (negative and magnitude == 0):
                 return -magnitude if negative else magnitude
+
+
+@dataclass(frozen=True)
+class GeometricCounts:
+    """Geometric mechanism: counts of people by bin, each with its own noise.
+
+    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram Δ is 1 where
+    a neighbour is one person more or fewer, and 2 where it is one person with another answer, as in
+    every local model: leaving one bin and entering another. A comparison at the same ε must use the
+    second. For a single count of people who say yes Δ is 1 in both.
+
+    Privacy: the probabilities of d released counts multiply, so they change by a factor of at most
+    e^(ε (sum of moves) / Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with
+    probability at most δ. Without the ceiling, as it is often printed, that is false: noise is
+    whole and the radius is not.
+
+    Sources: theorem 2.8 of the notes on geometric noise, its radius corrected; Ghosh, Roughgarden,
+    Sundararajan 2009, "Universally utility-maximizing privacy mechanisms", STOC.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int = 1
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.epsilon, self.sensitivity)
+
+    def release(self, counts: Sequence[int], uniform: Below) -> tuple[int, ...]:
+        """Return the noisy counts, which may be negative and need not add up."""
+        return tuple(count + self.noise.sample(uniform) for count in counts)
+
+    def variance(self, people: int) -> float:
+        """Return the variance of one bin's share of the people, whose number is public."""
+        return share_variance(self.epsilon, people, self.sensitivity)
+
+    def radius(self, bins: int, failure: float) -> int:
+        """Return the error that some count exceeds with probability at most `failure`."""
+        return math.ceil(self.sensitivity / float(self.epsilon) * math.log(bins / failure))
+
+
+@dataclass(frozen=True)
+class BoundedMean:
+    """Mean of numbers: the noisy sum of everyone's grid position, divided by the number of people.
+
+    Every number is put on a public grid of `steps` steps over its range, as on a device, so the sum
+    is a whole number, and one person with another answer moves it by at most `steps`: that is the
+    sensitivity. Coarse grids add rounding noise of (x - a)(b - x) each, which shrinks with the
+    people; a fine grid adds almost none. The number of people is public, so a neighbour is one
+    person with another answer; where people can be added, n itself would be private.
+
+    The variance, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with a = e^(ε / steps):
+    below Laplace's 2 / (n ε)^2, and near it on fine grids.
+
+    Source: the Laplace mechanism for a mean, sensitivity (high - low) / n, of the notes, on a grid.
+    """
+
+    epsilon: Epsilon
+    steps: int = FINE
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.epsilon, self.steps)
+
+    def release(self, positions: Sequence[int], uniform: Below) -> Fraction:
+        """Return the exact quotient of the noisy sum, as a share of the range."""
+        total = sum(min(max(position, 0), self.steps) for position in positions)
+        return Fraction(total + self.noise.sample(uniform), len(positions) * self.steps)
+
+    def variance(self, people: int) -> float:
+        """Return the variance of the mean as a share of the range, for given grid positions."""
+        return mean_variance(self.epsilon, people, self.steps)
+
+
+def discrete_laplace(
+    noise: DiscreteLaplace, size: int | tuple[int, ...], generator: np.random.Generator
+) -> NDArray[np.int64]:
+    stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
+    return generator.geometric(stop, size) - generator.geometric(stop, size)
+
+
+def discrete_laplace_sum(
+    noise: DiscreteLaplace,
+    people: int,
+    size: int | tuple[int, ...],
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw the sum of this many noises, in time that does not depend on the people.
+
+    A discrete Laplace number is the difference of two geometric ones, so a sum of n is the
+    difference of two negative binomials.
+    """
+    if people == 0:
+        return np.zeros(size, dtype=np.int64)
+    stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
+    return generator.negative_binomial(people, stop, size) - generator.negative_binomial(
+        people, stop, size
+    )
+
+
+def tulap(epsilon: Epsilon, size: int, generator: np.random.Generator) -> Array:
+    """Draw Tulap noise: discrete Laplace plus a uniform number from -1/2 to 1/2."""
+    noise = discrete_laplace(DiscreteLaplace(epsilon), size, generator)
+    return np.asarray(noise + generator.uniform(-0.5, 0.5, size))
+
+
+def tulap_below(x: Array, epsilon: float) -> Array:
+    """Return the distribution function F of Tulap noise, with which a private test has most power.
+
+    With b = e^-ε and [x] the nearest whole number,
+
+        F(x) = b^-[x] / (1 + b) (b + (x - [x] + 1/2) (1 - b))      x <= 0,    1 - F(-x) above
+
+    A test that rejects with probability F(s - m), for s people who say yes, is ε-private; of all
+    private tests of one share against a larger one at this level none has more power. It is the
+    test that rejects where s plus Tulap noise exceeds m.
+
+    Source: Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial
+    data", NeurIPS.
+    """
+    b, low = math.exp(-epsilon), -np.abs(x)
+    whole = np.rint(low)
+    tail = np.exp(epsilon * whole) / (1 + b) * (b + (low - whole + 0.5) * (1 - b))
+    return np.where(x <= 0, tail, 1 - tail)

@@ -16,21 +16,29 @@ from typing import TYPE_CHECKING, Any
 from deniable.server.parallel import progress
 from deniable.server.results.known import Known, known_text
 from deniable.shared.errors import Refused
-from deniable.simulations.demo.crowd import Person, make_crowd, truths
-from deniable.simulations.demo.ending import ended_by_signals
-from deniable.simulations.demo.picture import draw
-from deniable.simulations.demo.play import encoded, play_devices, play_together, send
-from deniable.simulations.demo.publishing import Press, Published
-from deniable.simulations.demo.running import Running, running_server
-from deniable.simulations.demo.showing import show
-from deniable.simulations.demo.story import (
-    CRASHED,
+from deniable.simulations.demo.crowd import (
+    CRASHED_BY_DAY,
     HAPPENED,
     Day,
+    Person,
     Truths,
+    encoded,
     first_day,
+    make_crowd,
     people_a_day,
+    play_devices,
     play_story,
+    play_together,
+    send,
+    truths,
+)
+from deniable.simulations.demo.demo_report import draw_picture, print_report
+from deniable.simulations.demo.server_process import (
+    Published,
+    Publisher,
+    RunningServer,
+    interrupted_by_signals,
+    running_server,
 )
 
 if TYPE_CHECKING:
@@ -62,11 +70,11 @@ class Surveys:
 def run(wishes: Wishes) -> int:
     """Exit code 0; KeyboardInterrupt where a signal ended it while it was still playing."""
     begun = time.monotonic()
-    with ended_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
+    with interrupted_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
         data, known = Path(folder) / "server", Path(folder) / "truth.csv"
         known.write_text(known_text([]), "utf-8")
         with running_server(data, wishes.port, "--known", str(known)) as server:
-            surveys = _publish(Press(server, data))
+            surveys = _publish(Publisher(server, data))
             crowd = make_crowd(wishes.people, wishes.seed)
             days = _play(surveys, crowd, wishes.seed, Path(folder) / "devices")
             known.write_text(known_text(_truths(surveys, truths(crowd), days)), "utf-8")
@@ -78,17 +86,17 @@ def run(wishes: Wishes) -> int:
                 "story": _told(_results(server, surveys.crashes), days),
             }
             if wishes.picture is not None:
-                wishes.picture.write_text(draw(answer["story"]), "utf-8")
+                wishes.picture.write_text(draw_picture(answer["story"]), "utf-8")
             if wishes.as_json:
                 print(json.dumps(answer), flush=True)
             else:
-                show(answer, surveys.health.survey, DEVICES)
+                print_report(answer, surveys.health.survey, DEVICES)
             if not wishes.stop:
                 _stay_open(server, wishes.browse)
     return 0
 
 
-def _publish(press: Press) -> Surveys:
+def _publish(press: Publisher) -> Surveys:
     """Also one that waits for its first day, and one that was closed by hand."""
     today = datetime.now(UTC).date()
 
@@ -112,7 +120,7 @@ def _publish(press: Press) -> Surveys:
 
 def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) -> list[Day]:
     devices, together, each_day = crowd[:DEVICES], crowd[DEVICES:], people_a_day(len(crowd))
-    with progress("demo", len(crowd) + len(CRASHED) * each_day, "people") as finished:
+    with progress("demo", len(crowd) + len(CRASHED_BY_DAY) * each_day, "people") as finished:
         answered = 0
 
         def done(more: int) -> None:
@@ -135,7 +143,7 @@ def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[K
                 yield Known(published.id, number, question, label, value)
 
 
-def _results(server: Running, published: Published) -> Results:
+def _results(server: RunningServer, published: Published) -> Results:
     import msgspec
 
     from deniable.server.results import Results
@@ -179,7 +187,7 @@ def _beside(row: Row, truth: float) -> dict[str, Any]:
     }
 
 
-def _stay_open(server: Running, browse: bool) -> None:
+def _stay_open(server: RunningServer, browse: bool) -> None:
     print(f"\nThe dashboard is open at {server.page}\nPress Ctrl-C to end it.", file=sys.stderr)
     if browse:
         webbrowser.open(server.page)

@@ -237,10 +237,10 @@ class VectorSampler(Sampler[VectorDesign]):
         return MOMENTS
 
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        return vectors.along_axes(self.mechanism, held, repetitions, generator)
+        return vectors.axis_sums(self.mechanism, held, repetitions, generator)
 
     def rates(self, shares: Rates) -> Rates:
-        return vectors.expected(self.mechanism, shares)
+        return vectors.expected_sums(self.mechanism, shares)
 
 
 class GroupSampler(Sampler[GroupedDesign]):

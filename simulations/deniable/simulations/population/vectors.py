@@ -1,16 +1,19 @@
-"""What the reports of vectors add up to, without the people.
+"""Reports of vectors: sums of designs that devices can send, and the cosines of PrivUnit.
 
-Exact are the first two moments of the sums of coordinates, of which estimates are made: a codeword
-has the mean gain v, and with u the direction of v the mean square across I + (along - across) u u'.
-They are drawn from a normal distribution, which the sum of many reports is close to. The sums of
-squares are their expectations, and do not vary.
+The sums of coordinates, from which estimates are made, have their exact first two moments: a
+codeword has the mean gain v, and with u the direction of v the mean square across I + (along -
+across) u u'. They are drawn from a normal distribution, which the sum of many reports is close to.
+The sums of squares are their expectations, and do not vary.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.shared.privacy.caps import best_cap
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.families.vector_design import VectorDesign
 
@@ -18,10 +21,10 @@ Array = NDArray[np.float64]
 Sums = NDArray[np.int64]
 
 
-def of_vectors(
+def vector_sums(
     design: VectorDesign, vectors: Array, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """One person for each row, of length at most one: `counts[repetition, cell]`."""
+    """Draw `counts[repetition, cell]` for one person per row of vectors, of length at most one."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     directions = vectors / np.where(length > 0, length, 1)
     spread = (design.along - design.across) * directions.T @ directions
@@ -32,11 +35,11 @@ def of_vectors(
     return _whole(design.gain * vectors.sum(axis=0) + noise, np.tile(squares, (repetitions, 1)))
 
 
-def along_axes(
+def axis_sums(
     design: VectorDesign, held: Sums, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """People who hold the numbered answers, which point along the axes: one row for all, or one for
-    each repetition. Then coordinates do not hang together."""
+    """Draw the same for people whose answers point along the axes, where coordinates are
+    independent. `held` has one row for all repetitions, or one for each."""
     to, fro = held[:, ::2], held[:, 1::2]
     squares = held.sum(axis=1, keepdims=True) * design.across
     squares = squares + (design.along - design.across) * (to + fro)
@@ -45,8 +48,8 @@ def along_axes(
     return _whole(design.gain * (to - fro) + noise, np.broadcast_to(squares, noise.shape))
 
 
-def expected(design: VectorDesign, shares: Array) -> Array:
-    """What one report adds to each cell, when the numbered answers have this distribution."""
+def expected_sums(design: VectorDesign, shares: Array) -> Array:
+    """Return what one report adds to each cell when answers have this distribution."""
     to, fro = shares[::2], shares[1::2]
     squares = design.across + (design.along - design.across) * (to + fro)
     return UNIT * np.concatenate([design.gain * (to - fro), squares])
@@ -55,3 +58,33 @@ def expected(design: VectorDesign, shares: Array) -> Array:
 def _whole(sums: Array, squares: Array) -> Sums:
     cells: Sums = np.rint(UNIT * np.concatenate([sums, squares], axis=1)).astype(np.int64)
     return cells
+
+
+def cap_probability(epsilon: float, part: float) -> float:
+    """Return the probability of a report in a cap that is this part of the sphere."""
+    e = math.exp(epsilon)
+    return e * part / (1 + (e - 1) * part)
+
+
+def cosines(epsilon: float, dimension: int, times: int, generator: np.random.Generator) -> Array:
+    """Draw <u, v> of PrivUnit reports u for a person's vector v of length one.
+
+    A report is uniform in the cap of <u, v> above a threshold with probability
+    e q / (1 + (e - 1) q), and else uniform outside it, where q is the part of the sphere in the cap
+    and e = e^ε. So any density is one of two, which differ by the factor e^ε, whatever v is. The
+    threshold is the one of the largest mean m = E<u, v>; u / m is unbiased.
+
+    (1 + <u, v>) / 2 has a beta distribution on a sphere, which is drawn in doubles. Devices report
+    one of finitely many codewords, `KClosest`.
+
+    Source: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, arXiv:1812.00984.
+    """
+    from scipy.special import betaincinv
+
+    _, both = best_cap(dimension, epsilon)  # the cap and the one opposite
+    part = both / 2
+    inside = generator.random(times) < cap_probability(epsilon, part)
+    above = generator.random(times)  # how much of the sphere is closer to v
+    above = np.where(inside, part * above, part + (1 - part) * above)
+    shape = (dimension - 1) / 2
+    return np.asarray(1 - 2 * betaincinv(shape, shape, above))

@@ -2,15 +2,15 @@
 
 Discrete Laplace noise that is gathered at the ends is such a walk. At point i a person stays with
 probability (1 - r) / (1 + r), or sets out left or right with r / (1 + r) each; at an end there is
-one way only, and who does not take it stays. Whoever is on the way stops at each inner point with
-probability 1 - r, wherever they began, and at the end surely:
+only one way, and a person who does not take it stays. A moving person stops at each inner point
+with probability 1 - r, wherever they began, and surely at the end:
 
     P[j | i] = (1 - r) / (1 + r) r^|i - j|       j inside
              =       1 / (1 + r) r^|i - j|       j an end
 
-So people on the way are alike, and merge: 2 m binomials of who sets out and 2 m of who stops have
-exactly the joint distribution of (m + 1) multinomials, in time that grows with the points and not
-with their square. No source was found that prints it.
+So moving people are exchangeable, and merge: 2 m binomials of people who set out and 2 m of people
+who stop have exactly the joint distribution of (m + 1) multinomials, in time that grows with the
+points and not with their square. No published source is known.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ ROUNDING = 1e-13  # of each probability: 255 steps of one double; far below what
 
 
 def walk_rate(mechanism: NumberTable, rows: Array) -> float | None:
-    """r, where these rows, which are the mechanism's in doubles, are such a walk's up to their
-    rounding; else None."""
+    """Return r if these rows, the mechanism's in doubles, are those of a walk up to rounding."""
     if rows.shape[0] != rows.shape[1]:
         return None
     stay = mechanism.rows[0][0]
@@ -45,9 +44,9 @@ def walk_rows(steps: int, r: float) -> Array:
 
 
 def walked(r: float, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-    """Tallies of people who stand like this, in one row or in one for each repetition."""
+    """Draw tallies of people at these points, given in one row or in one for each repetition."""
     last = held.shape[1] - 1
-    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # who sets out right, and left
+    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # setting out right, and left
     counts = np.empty((last + 1, repetitions), dtype=np.int64)
     for point, people in enumerate(held.T):
         stay = people[0] if len(people) == 1 else people  # one number is drawn from far faster
@@ -63,7 +62,7 @@ def walked(r: float, held: Counts, repetitions: int, generator: np.random.Genera
 
 
 def _arrive(counts: Counts, setting_out: Counts, r: float, generator: np.random.Generator) -> None:
-    """From the first point to the last: `counts` takes up who stops."""
+    """Move people from the first point to the last, and add those who stop to `counts`."""
     moving = setting_out[0]
     for point in range(1, len(counts) - 1):
         stopped = generator.binomial(moving, 1 - r)

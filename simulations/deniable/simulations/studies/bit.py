@@ -45,7 +45,7 @@ from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import GeometricCounts
+from deniable.simulations.central import GeometricCounts, discrete_laplace
 from deniable.simulations.engine import comparison, option
 from deniable.simulations.engine.comparison import (
     DRAWN,
@@ -65,7 +65,7 @@ from deniable.simulations.engine.comparison import (
 from deniable.simulations.engine.estimator_rows import plain_ticks
 from deniable.simulations.engine.figures import new_figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
-from deniable.simulations.population import discrete_laplace, drawn, fixed
+from deniable.simulations.population import drawn, fixed
 from deniable.simulations.studies.building_blocks import bars, paragraphs, sweep
 
 if TYPE_CHECKING:

@@ -47,13 +47,12 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.central.cube import CubeNoise
+from deniable.simulations.central import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Z95, Series, figure, look, number, pick
 from deniable.simulations.engine.estimator_rows import Array
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.population import discrete_laplace
 from deniable.simulations.studies.building_blocks import by_series, cross, paragraphs, table
 from deniable.simulations.studies.privacy_accounts import gaussian_mu
 

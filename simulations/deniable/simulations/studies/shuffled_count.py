@@ -29,7 +29,7 @@ from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import GeometricCounts
+from deniable.simulations.central import GeometricCounts, discrete_laplace
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import (
     SHUFFLED,
@@ -42,7 +42,7 @@ from deniable.simulations.engine.comparison import (
     pick,
 )
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.population import discrete_laplace, fixed
+from deniable.simulations.population import fixed
 from deniable.simulations.studies.building_blocks import (
     by_series,
     chart,

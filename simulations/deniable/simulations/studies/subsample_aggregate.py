@@ -40,7 +40,7 @@ import numpy as np
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import subsample as central
+from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Series, figure, look, number, pick
 from deniable.simulations.engine.estimator_rows import DOTS, FORMULA
@@ -89,7 +89,7 @@ def formulas(epsilon: float, people: int) -> dict[Series, float]:
     return {
         NONE: 1.0,
         RANGE: 1 + 2 * (WIDTH / epsilon) ** 2 / people,
-        WINSORIZED: 1 + 8 * (2 * central.WIDE * QUARTILES / epsilon) ** 2 / k,
+        WINSORIZED: 1 + 8 * (2 * central.QUARTILE_DISTANCES * QUARTILES / epsilon) ** 2 / k,
         BLOCK_MEDIAN: math.pi / 2 + 16 * math.pi / (epsilon**2 * k),
         SEARCH: math.pi / 2 * c2,
         CLIP: CLIPPED**2 * c2,

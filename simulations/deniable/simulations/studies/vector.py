@@ -40,11 +40,11 @@ import numpy as np
 from deniable.shared.privacy.caps import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
-from deniable.simulations.central import vectors
+from deniable.simulations.central import vector_noise
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Series, figure, look, number, pick
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.population.caps import cosines
+from deniable.simulations.population.vectors import cosines
 from deniable.simulations.studies.building_blocks import cross, paragraphs, table
 from deniable.simulations.studies.privacy_accounts import gaussian_mu
 
@@ -74,18 +74,21 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     e, delta, times = float(epsilon), float(cell["delta"]), int(cell["repetitions"])
     gain, _ = best_cap(d, e)
     off = 1 / gain**2 + 1 - 2 * cosines(e, d, times, generator) / gain
-    scale, deviation = vectors.pure_scale(e, n), vectors.MOVED / (n * gaussian_mu(e, delta))
+    scale, deviation = (
+        vector_noise.pure_scale(e, n),
+        vector_noise.MAX_MOVE / (n * gaussian_mu(e, delta)),
+    )
     least = 1 / gain**2 / n
     errors = {
         PRIVUNIT: (least - 1 / n, off / n),
         CLOSEST: ((KClosest(epsilon, d).whole_error(1) ** 2 - 1) / n, None),
         PURE: (
-            vectors.pure_error(scale, d),
-            vectors.pure_lengths(scale, d, times, generator) ** 2,
+            vector_noise.pure_error(scale, d),
+            vector_noise.pure_lengths(scale, d, times, generator) ** 2,
         ),
         GAUSSIAN: (
             d * deviation**2,
-            vectors.gaussian_lengths(deviation, d, times, generator) ** 2,
+            vector_noise.gaussian_lengths(deviation, d, times, generator) ** 2,
         ),
         NONE: (0.0, None),
     }

@@ -44,11 +44,11 @@ from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.simulations.central import GeometricCounts
+from deniable.simulations.central import GeometricCounts, discrete_laplace
 from deniable.simulations.engine import comparison, custom_mechanisms, option
 from deniable.simulations.engine.comparison import SHUFFLED, Series
 from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.population import discrete_laplace, drawn, fixed, whole_people
+from deniable.simulations.population import drawn, fixed, whole_people
 from deniable.simulations.studies.histogram.curator import run_by_the_curator
 from deniable.simulations.studies.histogram.report import report
 from deniable.simulations.studies.histogram.series import ADD, REPLACE, local_series

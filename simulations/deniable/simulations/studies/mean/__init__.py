@@ -29,17 +29,11 @@ from numpy.typing import NDArray
 from deniable.server.planning.least_variance import least_of_a_number
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
-from deniable.simulations.central import BoundedMean, DiscreteLaplace
+from deniable.simulations.central import BoundedMean, DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import comparison, custom_mechanisms, option
 from deniable.simulations.engine.comparison import Series
 from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.population import (
-    discrete_laplace,
-    drawn,
-    fixed,
-    grid_distribution,
-    on_grid,
-)
+from deniable.simulations.population import drawn, fixed, grid_distribution, on_grid
 from deniable.simulations.studies import populations
 from deniable.simulations.studies.mean.report import report
 from deniable.simulations.studies.mean.series import CENTRAL, CENTRAL_STEPS, series_of

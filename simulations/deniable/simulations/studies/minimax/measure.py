@@ -15,7 +15,7 @@ import numpy as np
 
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.population.noise import discrete_laplace
+from deniable.simulations.central.discrete_laplace import discrete_laplace
 from deniable.simulations.studies.minimax.distributions import TwoPoints
 from deniable.simulations.studies.minimax.estimators import Estimator, central_noise, grid_step
 from deniable.simulations.studies.minimax.stratified import (

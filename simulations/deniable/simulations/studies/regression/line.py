@@ -36,7 +36,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central import regression as central
+from deniable.simulations.central import linear_regression as central
 from deniable.simulations.engine.comparison import Series, look
 from deniable.simulations.studies.regression import squares
 from deniable.simulations.studies.regression.asking import Array, Bit, Ratio, search
@@ -125,14 +125,17 @@ def exact(response: RandomizedResponse, people: int) -> dict[Series, float]:
 def _given(s: Array, epsilon: float) -> Mapping[Series, Array]:
     """Mean squared errors given Σx^2, without ends."""
     least = ERROR / s
-    ridge, push = central.regularizer(epsilon), central.OF_GRADIENTS / (central.HALF * epsilon)
-    noise, scale = squares.laplace(), central.OF_SUMS / epsilon
+    ridge, push = (
+        central.regularizer(epsilon),
+        central.GRADIENT_SENSITIVITY / (central.NOISE_SHARE * epsilon),
+    )
+    noise, scale = squares.laplace(), central.SUMS_SENSITIVITY / epsilon
     below = np.array([s + scale * value for value in noise[0]])
     sums = ERROR * s + scale**2 * (2 + SLOPE**2 * noise[0][:, None] ** 2)
     return {
         NONE: least,
-        EXPONENTIAL: least + central.OF_SQUARES / (epsilon * s),
-        KNG: least + 2 * (central.OF_GRADIENTS / (epsilon * s)) ** 2,
+        EXPONENTIAL: least + central.LOSS_SENSITIVITY / (epsilon * s),
+        KNG: least + 2 * (central.GRADIENT_SENSITIVITY / (epsilon * s)) ** 2,
         OBJECTIVE: ((SLOPE * ridge) ** 2 + 4 * ERROR * s + 2 * push**2) / (2 * s + ridge) ** 2,
         NOISY_SUMS: noise[1] @ (sums / below**2),
     }

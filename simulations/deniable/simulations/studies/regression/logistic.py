@@ -41,7 +41,7 @@ from scipy.special import expit
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import logistic as central
+from deniable.simulations.central import logistic_regression as central
 from deniable.simulations.engine.comparison import Series, look
 from deniable.simulations.studies.regression.asking import (
     TAILS,
@@ -181,7 +181,7 @@ def drawn(
     epsilon = float(response.epsilon)
     people = central.Crowds(PLACES, generator.multinomial(n, SHARES, times))
     return {
-        NONE: central.least(people),
+        NONE: central.minimum(people),
         EXPONENTIAL: central.exponential(people, epsilon, generator),
         KNG: central.kng(people, epsilon, generator),
         OBJECTIVE: central.objective(people, epsilon, generator),

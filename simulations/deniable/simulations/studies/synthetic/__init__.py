@@ -42,11 +42,10 @@ import numpy as np
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.central import DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import comparison, option
 from deniable.simulations.engine import estimator_rows as forms
 from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.population import discrete_laplace
 from deniable.simulations.studies.synthetic.attributes import Attributes
 from deniable.simulations.studies.synthetic.limits import blr, limit
 from deniable.simulations.studies.synthetic.report import report

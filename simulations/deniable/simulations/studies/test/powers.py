@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central.tulap import tulap_below
-from deniable.simulations.population.noise import tulap
+from deniable.simulations.central.discrete_laplace import tulap, tulap_below
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What a trusted server can release of a logistic slope: ln(1 + e^(-θ z)), z = x y, |θ| <= 1.
+"""Private logistic slopes that a trusted server can release: ln(1 + e^(-θ z)), z = x y, |θ| <= 1.
 
 Here y is 1 or -1, with probability 1 / (1 + e^(-θ x)) of 1. At one θ the loss of a person is from
 ln(1 + e^-|θ|) to ln(1 + e^|θ|), which is |θ| <= 1 wide; the gradient -z / (1 + e^(θ z)) grows with
@@ -17,8 +17,8 @@ mechanism is. Objective perturbation gives one half of ε to the noise, as gradi
 1 + (1/4) / Λ; where the minimum is an end of [-1, 1], its probability is that of a tail of b. The
 sums move by at most |z - z'| + |z^2 - z'^2| <= 9/4 together.
 
-Distributions on the line: what is drawn from them in doubles is a simulation of them, and nothing
-is ever released by it.
+These are distributions on the line. Drawing from them in doubles simulates a release, and never
+makes one.
 
 [1] McSherry, Talwar 2007. [2] Reimherr, Awan 2019, NeurIPS. [3] Chaudhuri, Monteleoni, Sarwate
 2011, JMLR 12. [4] Zhang, Zhang, Xiao, Yang, Winslett 2012, "Functional mechanism", PVLDB 5(11).
@@ -34,23 +34,27 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 Array = NDArray[np.floating]
-OF_LOSSES, OF_GRADIENTS, OF_SUMS = 1.0, 1.0, 2.25  # how far one person moves each
+LOSS_SENSITIVITY, GRADIENT_SENSITIVITY, SUMS_SENSITIVITY = (
+    1.0,
+    1.0,
+    2.25,
+)  # how far one person moves each
 CURVATURE = 0.25  # of one person's loss, at most
-HALF = 0.5  # of ε, to the noise of the objective
-NEWTON = 12  # steps, which double the digits
-NORMAL, LAPLACE = 9.0, 40.0  # standard deviations, scales: what is drawn ends there
-POINTS = 301  # the nearer to the middle the denser
+NOISE_SHARE = 0.5  # of ε, for the noise of the objective
+NEWTON_STEPS = 12  # each doubles the digits
+NORMAL_REACH, LAPLACE_REACH = 9.0, 40.0  # standard deviations, scales: draws end there
+POINTS = 301  # denser towards the middle
 
 
 @dataclass(frozen=True)
 class Crowds:
-    """How many `held` each z of `places`: a line for each repetition."""
+    """Numbers of people, `held`, at each z of `places`: one row for each repetition."""
 
     places: Array
     held: NDArray[np.int64]
 
     def loss(self, theta: Array) -> Array:
-        """At each θ of the repetition's line."""
+        """Return the loss at each θ of the repetition's row."""
         return self._sum(theta, lambda z: np.logaddexp(0, -z * theta))
 
     def gradient(self, theta: Array) -> Array:
@@ -68,53 +72,53 @@ class Crowds:
 
 
 def exponential_log(people: Crowds, theta: Array, epsilon: float) -> Array:
-    """The log-density, up to a number that does not depend on θ."""
-    return np.asarray(-epsilon / (2 * OF_LOSSES) * people.loss(theta))
+    """Return the log-density, up to a number that does not depend on θ."""
+    return np.asarray(-epsilon / (2 * LOSS_SENSITIVITY) * people.loss(theta))
 
 
 def kng_log(people: Crowds, theta: Array, epsilon: float) -> Array:
-    return np.asarray(-epsilon / (2 * OF_GRADIENTS) * np.abs(people.gradient(theta)))
+    return np.asarray(-epsilon / (2 * GRADIENT_SENSITIVITY) * np.abs(people.gradient(theta)))
 
 
 def regularizer(epsilon: float) -> float:
-    """Λ."""
-    return CURVATURE / math.expm1((1 - HALF) * epsilon)
+    """Return Λ."""
+    return CURVATURE / math.expm1((1 - NOISE_SHARE) * epsilon)
 
 
-def pushed(people: Crowds, theta: Array, epsilon: float) -> Array:
-    """The b with which the objective is least at θ."""
+def noise_at_minimum(people: Crowds, theta: Array, epsilon: float) -> Array:
+    """Return the b with which the objective has its minimum at θ."""
     return np.asarray(-people.gradient(theta) - regularizer(epsilon) * theta)
 
 
-def least(people: Crowds, push: Array | float = 0.0, ridge: float = 0.0) -> Array:
-    """Where Σloss + push θ + ridge θ^2 / 2 is least on [-1, 1]: by Newton's steps."""
+def minimum(people: Crowds, push: Array | float = 0.0, ridge: float = 0.0) -> Array:
+    """Return the minimum of Σloss + push θ + ridge θ^2 / 2 on [-1, 1], by Newton's method."""
     theta = np.zeros(len(people.held))
-    for _ in range(NEWTON):
+    for _ in range(NEWTON_STEPS):
         gradient = people.gradient(theta) + push + ridge * theta
         theta = np.clip(theta - gradient / (people.curvature(theta) + ridge), -1, 1)
     return theta
 
 
 def exponential(people: Crowds, epsilon: float, generator: np.random.Generator) -> Array:
-    centre = least(people)
-    reach = NORMAL * np.sqrt(2 * OF_LOSSES / (epsilon * people.curvature(centre)))
+    centre = minimum(people)
+    reach = NORMAL_REACH * np.sqrt(2 * LOSS_SENSITIVITY / (epsilon * people.curvature(centre)))
     return _drawn(people, exponential_log, centre, reach, epsilon, generator)
 
 
 def kng(people: Crowds, epsilon: float, generator: np.random.Generator) -> Array:
-    centre = least(people)
-    reach = LAPLACE * 2 * OF_GRADIENTS / (epsilon * people.curvature(centre))
+    centre = minimum(people)
+    reach = LAPLACE_REACH * 2 * GRADIENT_SENSITIVITY / (epsilon * people.curvature(centre))
     return _drawn(people, kng_log, centre, reach, epsilon, generator)
 
 
 def objective(people: Crowds, epsilon: float, generator: np.random.Generator) -> Array:
-    noise = generator.laplace(0, OF_GRADIENTS / (HALF * epsilon), len(people.held))
-    return least(people, noise, regularizer(epsilon))
+    noise = generator.laplace(0, GRADIENT_SENSITIVITY / (NOISE_SHARE * epsilon), len(people.held))
+    return minimum(people, noise, regularizer(epsilon))
 
 
 def noisy_sums(people: Crowds, epsilon: float, generator: np.random.Generator) -> Array:
     one, two = (people.held @ people.places**power for power in (1, 2))
-    above, below = generator.laplace(0, OF_SUMS / epsilon, (2, len(one)))
+    above, below = generator.laplace(0, SUMS_SENSITIVITY / epsilon, (2, len(one)))
     return np.asarray(np.clip(2 * (one + above) / np.maximum(two + below, 1), -1, 1))
 
 
@@ -122,7 +126,7 @@ def _drawn(
     people: Crowds, log: object, centre: Array, reach: Array, epsilon: float,
     generator: np.random.Generator,
 ) -> Array:  # fmt: skip
-    """From a density on a grid about its largest place, straight between points."""
+    """Draw from a density on a grid around its maximum, linear between points."""
     assert callable(log)
     steps = np.linspace(-1, 1, POINTS)
     steps *= np.abs(steps)

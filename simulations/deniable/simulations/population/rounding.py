@@ -1,8 +1,8 @@
-"""People on the grid of a number question: stochastic rounding to one of two neighbours.
+"""Whole people from shares, and people on the grid of a number question.
 
-A number goes up with probability its share of the way there, which keeps the mean. People who hold
-the same number are alike, so how many of them go up is one binomial draw. The numbers here are
-shares of the range, 0 to 1, clamped to it as on a device.
+On a grid a number goes up to the next point with probability its share of the way there, which
+keeps the mean. People with the same number are exchangeable, so how many of them go up is one
+binomial draw. Numbers are shares of the range, 0 to 1, clamped to it as on a device.
 """
 
 from __future__ import annotations
@@ -14,6 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def whole_people(weights: Sequence[float], people: int) -> NDArray[np.int64]:
+    """Return how many of the people fall to each weight: they add up, and each is off by less
+    than one, as the ends of the running sum are rounded.
+
+    >>> whole_people([1, 1, 1], 100).tolist()
+    [33, 34, 33]
+    """
+    ends = np.cumsum(np.asarray(weights, dtype=float))
+    whole = np.rint(people * (ends / ends[-1])).astype(np.int64)
+    return np.asarray(np.diff(whole, prepend=0))
+
+
 def on_grid(
     positions: Sequence[float],
     people: Sequence[int],
@@ -21,7 +33,7 @@ def on_grid(
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """People at each of the steps + 1 grid points: one row for each repetition."""
+    """Draw how many people stand at each of the steps + 1 points: one row for each repetition."""
     points = np.zeros((repetitions, steps + 1), dtype=np.int64)
     for position, count in zip(positions, people, strict=True):
         below, share = grid_place(position, steps)
@@ -32,7 +44,7 @@ def on_grid(
 
 
 def grid_place(position: float, steps: int) -> tuple[int, float]:
-    """The grid point below, never the last one, and the share of the way to the next."""
+    """Return the grid point below, never the last one, and the share of the way to the next."""
     place = min(max(position, 0.0), 1.0) * steps
     below = min(math.floor(place), steps - 1)
     return below, place - below
@@ -41,7 +53,7 @@ def grid_place(position: float, steps: int) -> tuple[int, float]:
 def grid_distribution(
     positions: Sequence[float], shares: Sequence[float], steps: int
 ) -> list[float]:
-    """The probability that one person drawn from this distribution stands at each grid point."""
+    """Return the probability that a person drawn from this distribution is at each grid point."""
     distribution = [0.0] * (steps + 1)
     for position, share in zip(positions, shares, strict=True):
         below, up = grid_place(position, steps)

@@ -1,22 +1,27 @@
 """The demo's twelve days as one small SVG: what was true, beside what the reports tell.
 
 The numbers that it is drawn from stand in it as JSON, so that anyone can draw it again.
+
+What the demo says when it is done: truth beside every estimate.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from html import escape, unescape
 from typing import Any
+
+from deniable.shared.privacy.promises import round_promise
+from deniable.shared.survey.document import Survey
 
 WIDTH, HEIGHT = 720, 270
 LEFT, TOP, RIGHT, BOTTOM = 50, 50, 700, 240
 STEP = 0.1  # of the scale
 HIGHEST = 0.4
-STYLE = """\
+PICTURE_STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #333 }
 .grid { stroke: #ddd } .whisker { stroke: #1660a8; stroke-width: 2 } .estimate { fill: #1660a8 }
 .truth { fill: none; stroke: #b4470f; stroke-width: 2 }
@@ -26,7 +31,7 @@ text { fill: #ddd } .grid { stroke: #444 } .whisker { stroke: #6fb1f0 } .estimat
 Days = Sequence[Mapping[str, Any]]  # Any: the rows of `story` in what --json prints
 
 
-def draw(days: Days) -> str:
+def draw_picture(days: Days) -> str:
     """A dot and a whisker for each day's estimate, a ring for the truth."""
     people = f"{min(day['reports'] for day in days):,}"
     title = f"Crashes by day, of {people} people: what was true, and what deniable reports tell"
@@ -34,7 +39,7 @@ def draw(days: Days) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{title}</title>",
         f"<metadata>{escape(json.dumps(days), quote=False)}</metadata>",
-        f"<style>{STYLE}</style>",
+        f"<style>{PICTURE_STYLE}</style>",
         _text(LEFT, 18, title, "start"),
         *_legend(),
         *(_scale(number * STEP) for number in range(round(HIGHEST / STEP) + 1)),
@@ -44,7 +49,7 @@ def draw(days: Days) -> str:
     return "\n".join(parts) + "\n"
 
 
-def drawn_from(picture: str) -> Days:
+def picture_numbers(picture: str) -> Days:
     """The numbers of a picture."""
     (held,) = re.findall(r"<metadata>(.*)</metadata>", picture)
     found: Days = json.loads(unescape(held))
@@ -98,3 +103,45 @@ def _whisker(x: float, high: float, low: float) -> str:
 
 def _text(x: float, y: float, words: str, anchor: str) -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def print_report(answer: Mapping[str, Any], survey: Survey, devices: int) -> None:
+    people, days = answer["people"], answer["story"]
+    print(
+        f"\n{people:,} people answered {survey.name} in {answer['seconds']:.1f} s, "
+        f"{min(people, devices):,} of them each through a complete client; nobody's answer was "
+        "kept.\n"
+    )
+    print(f"{'question':<10}{'':<10}{'truth':>9}{'estimate':>10}   95 % interval")
+    for name, rows in answer["questions"].items():
+        shown = _as_minutes if name == "minutes" else _as_share
+        for row in rows:
+            print(f"{name:<10}{row['label']:<10}{_line(row, shown)}")
+            name = ""  # noqa: PLW2901  # a question's name stands at its first row
+    _show_story(days)
+    print(f"\nWhat a report gives away: {round_promise(survey.round_billionths)}.")
+    print("Confidence intervals are about the people who reported; one in twenty misses the truth.")
+
+
+def _show_story(days: Sequence[Mapping[str, Any]]) -> None:
+    """A bad release, day by day, and the day on which reports were forged."""
+    print(f"\n{'crashes, by day':<20}{'truth':>9}{'estimate':>10}   95 % interval")
+    for day in days:
+        flagged = "   forged reports were noticed" if day["warning"] else ""
+        print(f"{day['day']:<20}{_line(day, _as_share)}{flagged}")
+
+
+def _line(row: Mapping[str, Any], shown: Callable[[float], str]) -> str:
+    if row["estimate"] is None:
+        return f"{shown(row['truth']):>9}   too few reports for an estimate"
+    inside = "" if row["low"] <= row["truth"] <= row["high"] else "   (missed)"
+    interval = f"{shown(row['low'])} to {shown(row['high'])}"
+    return f"{shown(row['truth']):>9}{shown(row['estimate']):>10}   {interval}{inside}"
+
+
+def _as_share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _as_minutes(value: float) -> str:
+    return f"{value:.1f}"

@@ -1,8 +1,7 @@
-"""Coins of exact probability, from fair bits and whole numbers alone.
+"""Exact random choices from fair bits and whole numbers alone.
 
-A `Below` answers a whole number b > 0 with a uniform whole number under it. Everything random here
-asks for nothing else, so a test can walk every path of a sampler and add up its distribution as
-fractions.
+A `Below` returns a uniform whole number below a given one. The samplers here need nothing else, so
+a test can walk every path of a sampler and add up its distribution as fractions.
 
 Source: Canonne, Kamath, Steinke 2020, "The discrete Gaussian for differential privacy", NeurIPS,
 algorithm 1 (the coin of probability e^-x).
@@ -16,7 +15,7 @@ Below = Callable[[int], int]
 
 
 def below(draw: Draw = kernel_draw) -> Below:
-    """Uniform whole numbers under any bound, from bits: enough of them, and again if too large."""
+    """Return a source of uniform whole numbers below any bound, by rejection from random bits."""
 
     def uniform(bound: int) -> int:
         bits = (bound - 1).bit_length()
@@ -32,7 +31,7 @@ def below(draw: Draw = kernel_draw) -> Below:
 
 
 def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
-    """True with probability e^-(numerator / denominator), exactly; the ratio may be any one >= 0.
+    """Return True with probability exactly e^-(numerator / denominator), for any ratio >= 0.
 
     For x <= 1, stop at the first k whose coin of probability x / k fails: P[k > j] = x^j / j!, so k
     is odd with probability 1 - x + x^2/2 - ... = e^-x. A larger x is a product of such coins.

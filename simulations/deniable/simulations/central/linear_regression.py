@@ -1,4 +1,4 @@
-"""What a trusted server can release of a slope: y = θ x + e with x, y and θ in [-1, 1].
+"""Private slopes that a trusted server can release: y = θ x + e with x, y and θ in [-1, 1].
 
     exponential   density e^(-ε Σ(y - θ x)^2 / (2 Δ)), Δ = 4: a square is from 0 to 4            [1]
     KNG           density e^(-ε |2 Σ x (y - θ x)| / (2 Δ)), Δ = 8: a gradient is from -4 to 4    [2]
@@ -13,8 +13,8 @@ the density of b at the minimum, 2 Σx^2 + Λ, which changes by a factor of at m
 the minimum is an end of [-1, 1], its probability is that of a tail of b. The sums move by at most
 |x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x' <= 9/4 together.
 
-Distributions on the line: what is drawn from them in doubles is a simulation of them, and nothing
-is ever released by it.
+These are distributions on the line. Drawing from them in doubles simulates a release, and never
+makes one.
 
 [1] McSherry, Talwar 2007. [2] Reimherr, Awan 2019, "KNG: the K-norm gradient mechanism", NeurIPS.
 [3] Chaudhuri, Monteleoni, Sarwate 2011, JMLR 12, the share of noise and the constants as above.
@@ -30,8 +30,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 Array = NDArray[np.floating]
-OF_SQUARES, OF_GRADIENTS, OF_SUMS = 4.0, 8.0, 2.25  # how far one person moves each
-HALF = 0.5  # of ε, to the noise of the objective
+LOSS_SENSITIVITY, GRADIENT_SENSITIVITY, SUMS_SENSITIVITY = (
+    4.0,
+    8.0,
+    2.25,
+)  # how far one person moves each
+NOISE_SHARE = 0.5  # of ε, for the noise of the objective
 
 
 @dataclass(frozen=True)
@@ -47,34 +51,34 @@ class Sums:
 
 
 def exponential_log(sums: Sums, theta: Array, epsilon: float) -> Array:
-    """The log-density, up to a number that does not depend on θ."""
+    """Return the log-density, up to a number that does not depend on θ."""
     loss = theta**2 * sums.xx - 2 * theta * sums.xy
-    return np.asarray(-epsilon / (2 * OF_SQUARES) * loss)
+    return np.asarray(-epsilon / (2 * LOSS_SENSITIVITY) * loss)
 
 
 def kng_log(sums: Sums, theta: Array, epsilon: float) -> Array:
     gradient = 2 * (sums.xy - theta * sums.xx)
-    return np.asarray(-epsilon / (2 * OF_GRADIENTS) * np.abs(gradient))
+    return np.asarray(-epsilon / (2 * GRADIENT_SENSITIVITY) * np.abs(gradient))
 
 
 def regularizer(epsilon: float) -> float:
-    """Λ."""
-    return 2 / math.expm1((1 - HALF) * epsilon)
+    """Return Λ."""
+    return 2 / math.expm1((1 - NOISE_SHARE) * epsilon)
 
 
-def pushed(sums: Sums, theta: Array, epsilon: float) -> Array:
-    """The b with which the objective is least at θ."""
+def noise_at_minimum(sums: Sums, theta: Array, epsilon: float) -> Array:
+    """Return the b with which the objective has its minimum at θ."""
     return np.asarray(2 * (sums.xy - theta * sums.xx) - regularizer(epsilon) * theta)
 
 
 def exponential(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
-    deviation = np.sqrt(OF_SQUARES / (epsilon * sums.xx))
+    deviation = np.sqrt(LOSS_SENSITIVITY / (epsilon * sums.xx))
     low, high = (ndtr((end - sums.slope) / deviation) for end in (-1, 1))
     return np.asarray(sums.slope + deviation * ndtri(generator.uniform(low, high)))
 
 
 def kng(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
-    scale = OF_GRADIENTS / (epsilon * sums.xx)
+    scale = GRADIENT_SENSITIVITY / (epsilon * sums.xx)
     low, high = (_laplace_below((end - sums.slope) / scale) for end in (-1, 1))
     part = generator.uniform(low, high)
     away = np.where(part < 0.5, np.log(2 * part), -np.log(2 * (1 - part)))
@@ -82,13 +86,13 @@ def kng(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
 
 
 def objective(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
-    noise = generator.laplace(0, OF_GRADIENTS / (HALF * epsilon), len(sums.xx))
+    noise = generator.laplace(0, GRADIENT_SENSITIVITY / (NOISE_SHARE * epsilon), len(sums.xx))
     least = (2 * sums.xy - noise) / (2 * sums.xx + regularizer(epsilon))
     return np.asarray(np.clip(least, -1, 1))
 
 
 def noisy_sums(sums: Sums, epsilon: float, generator: np.random.Generator) -> Array:
-    scale = OF_SUMS / epsilon
+    scale = SUMS_SENSITIVITY / epsilon
     above, below = generator.laplace(0, scale, (2, len(sums.xx)))
     return np.asarray(np.clip((sums.xy + above) / np.maximum(sums.xx + below, 1), -1, 1))
 

@@ -1,14 +1,14 @@
-"""Subsample and aggregate: a statistic of each block of people, and a private centre of those.
+"""Sample and aggregate: a statistic of each block of people, and a private centre of these.
 
-One person is in one block, so moves one of k values, wherever to. Values are in [0, 1].
+Each person is in one block, so moves one of k values, by any amount. Values are in [0, 1].
 
     quantile      the exponential mechanism on [0, 1]: between the i-th and the next of the sorted
                   values the density is e^(-ε |i - α k| / 2), as one value moves i by at most 1
     winsorized    quartiles, each with ε / 4; values cut off at 4 of their distances to either side
                   of their middle; the mean of those, with Laplace noise for ε / 2
 
-Distributions on the line: what is drawn from them in doubles is a simulation of them, and nothing
-is ever released by it.
+These are distributions on the line. Drawing from them in doubles simulates a release, and never
+makes one.
 
 Sources: Nissim, Raskhodnikova, Smith 2007, "Smooth sensitivity and sampling", STOC; Smith 2011,
 "Privacy-preserving statistical estimation with optimal convergence rates", STOC.
@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-WIDE = 4.0  # distances of the quartiles
+QUARTILE_DISTANCES = 4.0  # beyond which values are cut off
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
-    """Of each row: the ends and the values in order, and the log-densities between them."""
+    """Return the ends and ordered values of each row, and the log-densities between them."""
     k = values.shape[1]
     inside = np.sort(np.clip(values, 0, 1), axis=1)
     ends = np.concatenate([np.zeros((len(values), 1)), inside, np.ones((len(values), 1))], axis=1)
@@ -34,7 +34,7 @@ def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
 def private_quantile(
     values: Array, share: float, epsilon: float, generator: np.random.Generator
 ) -> Array:
-    """One for each row."""
+    """Draw one private quantile for each row."""
     ends, logs = gaps(values, share, epsilon)
     with np.errstate(divide="ignore"):
         keys = (
@@ -49,7 +49,7 @@ def winsorized_mean(values: Array, epsilon: float, generator: np.random.Generato
     first, third = (
         private_quantile(values, share, epsilon / 4, generator) for share in (0.25, 0.75)
     )
-    middle, half = (first + third) / 2, WIDE * np.abs(third - first)
+    middle, half = (first + third) / 2, QUARTILE_DISTANCES * np.abs(third - first)
     low, high = (np.clip(end, 0, 1) for end in (middle - half, middle + half))
     cut = np.clip(values, low[:, None], high[:, None]).mean(axis=1)
     return np.asarray(cut + generator.laplace(0, 1, len(values)) * noise_scale(

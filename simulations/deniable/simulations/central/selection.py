@@ -1,0 +1,154 @@
+"""A trusted server's choices: the exponential mechanism, permute and flip, and private quantiles.
+
+All three choose among candidates by exact coins and whole weights, so no float depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import BILLION, Epsilon
+from deniable.shared.privacy.thresholds import ONE, PROOF_PRECISION, exp_interval
+from deniable.simulations.central.coins import Below, bernoulli_exp
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism:
+    """Choice among candidates, likelier the better they are.
+
+    A candidate that is d whole units worse than a perfect one gets the weight W(d), with
+
+        W(0) = 2^64      W(d + 1) = W(d) e^-x, rounded up      x = ε / (2 Δ)
+
+    and is chosen with probability width · W(d) / sum, where `width` is a public whole number, the
+    candidate's share of the base measure. Δ is how many units one person can move d.
+
+    Privacy: rounding up makes W(d) / W(d + 1) at most e^x, so moving d by at most Δ changes every
+    weight by a factor of at most e^(ε/2), and the sum by which it is divided by at most e^(ε/2) the
+    other way: e^ε in total. That is why the weight has ε/2 and not ε. Rounding up ends the fall at
+    about 1 / x units of weight: far candidates keep a probability of about 2^-64 each, which is
+    more noise, not less.
+
+    Source: McSherry, Talwar 2007, "Mechanism design via differential privacy", FOCS; theorem 7.1 of
+    the lecture notes, theorems 1 and 2 of the survey among the notes (the error).
+    """
+
+    epsilon: Epsilon
+    sensitivity: int = 1
+
+    @cached_property
+    def falling(self) -> tuple[int, ...]:
+        """Weights W(0), W(1), ... up to the last that is smaller than the one before."""
+        units = exp_interval(
+            self.epsilon.billionths, 2 * BILLION * self.sensitivity, PROOF_PRECISION
+        ).low  # of e^x, at most
+        weights = [ONE]
+        while True:
+            following = -((-weights[-1] << PROOF_PRECISION) // units)
+            if following == weights[-1]:
+                return tuple(weights)
+            weights.append(following)
+
+    def weight(self, distance: int) -> int:
+        """Return W(d) for a candidate d units worse than a perfect one."""
+        if distance < 0:
+            raise WrongUse("no candidate is better than perfect: count its distance from 0 up")
+        return self.falling[min(distance, len(self.falling) - 1)]
+
+    def weights(self, distances: Sequence[int], widths: Sequence[int] | None = None) -> list[int]:
+        """Return a weight for each candidate, whose probability is its share of their sum."""
+        widths = widths if widths is not None else [1] * len(distances)
+        return [w * self.weight(d) for d, w in zip(distances, widths, strict=True)]
+
+    def choose(
+        self, distances: Sequence[int], uniform: Below, widths: Sequence[int] | None = None
+    ) -> int:
+        """Return the number of the chosen candidate."""
+        cumulative = list(accumulate(self.weights(distances, widths)))
+        return bisect_right(cumulative, uniform(cumulative[-1]))
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip:
+    """Choice among candidates that is never worse than the exponential mechanism's.
+
+    Candidates are taken in random order; one that is d whole units worse than the best is accepted
+    with probability e^(-ε d / (2 Δ)), the best surely, and the first that is accepted is released.
+    Δ is how many units one person can move a candidate's count.
+
+    Privacy: as for the exponential mechanism, e^(ε/2) from a candidate's own distance and e^(ε/2)
+    from those of all others; the coins are exact, as ratios of whole numbers. The best candidate is
+    at least as likely as with the exponential mechanism: with k - 1 others d behind,
+    (1 - (1 - x)^k) / (k x) against 1 / (1 + (k - 1) x), x = e^(-ε d / (2 Δ)).
+
+    Source: McKenna, Sheldon 2020, "Permute-and-flip: a new mechanism for differentially private
+    selection", NeurIPS.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int = 1
+
+    def choose(self, counts: Sequence[int], uniform: Below) -> int:
+        """Return the number of the chosen candidate."""
+        waiting, best = list(range(len(counts))), max(counts)
+        numerator, denominator = self.epsilon.ratio
+        shared = math.gcd(numerator, 2 * denominator * self.sensitivity)
+        step, whole = numerator // shared, 2 * denominator * self.sensitivity // shared
+        while True:
+            candidate = waiting.pop(uniform(len(waiting)))
+            behind = best - counts[candidate]
+            if bernoulli_exp(step * behind, whole, uniform):
+                return candidate
+
+
+@dataclass(frozen=True)
+class PrivateQuantile:
+    """Quantile of answers on a public grid; the median by default.
+
+    Of n answers on grid points 0 .. steps, point t is d(t) people away from being an α-quantile:
+
+        d(t) = max(0, #{below t} - α n, α n - #{at most t})
+
+    It is 0 at every true quantile, also where many people hold the same answer, and one person with
+    another answer changes it by at most 1. The exponential mechanism then chooses with weights
+    e^(-ε d / 2). α is `numerator` / `denominator`, so distances are whole in units of 1 /
+    denominator.
+
+    Privacy: that of the exponential mechanism. The sampler printed in the lecture notes (algorithm
+    4) has e^(-ε d), twice too steep: only 2ε-private, which a test shows on neighbours of a few
+    people. Error: the chosen point is at least r people away with probability at most (number of
+    points) e^(-ε r / 2).
+
+    Source: algorithms 3 and 4 and theorem 7.6 of the lecture notes, the weight as in algorithm 3;
+    Smith 2011, "Privacy-preserving statistical estimation with optimal convergence rates", STOC.
+    """
+
+    epsilon: Epsilon
+    numerator: int = 1
+    denominator: int = 2
+
+    @cached_property
+    def mechanism(self) -> ExponentialMechanism:
+        return ExponentialMechanism(self.epsilon, self.denominator)
+
+    def distances(self, people: Sequence[int]) -> list[int]:
+        """Return d(t) for each grid point, in units of 1 / denominator, from the people at each."""
+        cumulative = list(accumulate(people))
+        wanted = self.numerator * cumulative[-1]
+        return [
+            max(0, (up_to - at) * self.denominator - wanted, wanted - up_to * self.denominator)
+            for at, up_to in zip(people, cumulative, strict=True)
+        ]
+
+    def weights(self, people: Sequence[int]) -> list[int]:
+        return self.mechanism.weights(self.distances(people))
+
+    def choose(self, people: Sequence[int], uniform: Below) -> int:
+        """Return the released grid point."""
+        return self.mechanism.choose(self.distances(people), uniform)

@@ -1,0 +1,92 @@
+"""Noise of a trusted server for many numbers at once: a vector of counts, or a mean of vectors.
+
+Both are members of one family, noise with a density that falls with a norm (Hardt, Talwar 2010, "On
+the geometry of differential privacy", STOC). What is drawn here in doubles simulates a release, and
+never makes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.shared.privacy.epsilon import Epsilon
+
+SPREAD = 40.0  # decays and standard deviations of the radius: less than 1e-16 lies beyond
+MAX_MOVE = 2.0  # of a sum of vectors in the unit ball, when one of them is replaced
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CubeNoise:
+    """Noise for m counts, of which one person moves each by at most 1: whole numbers in a cube.
+
+        P[v] proportional to e^(-ε max |v_i|)
+
+    Privacy: one person moves the counts by a vector whose largest entry is at most 1, so by the
+    triangle inequality no probability changes by more than a factor of e^ε; the normalizing sum is
+    the same everywhere. Independent noise on each count would have to protect a move of m.
+
+    A cube of half side R, with probability proportional to (2 R + 1)^m e^(-ε R), and a uniform
+    point in it have this distribution: (1 - e^-ε) e^(-ε R) adds up to e^(-ε r) over R >= r. The
+    variance of each count is E R (R + 1) / 3, for small ε (m + 1) (m + 2) / (3 ε^2): six times less
+    than 2 m^2 / ε^2 where m is large. For one count it is discrete Laplace noise.
+    """
+
+    epsilon: Epsilon
+    counts: int
+
+    @cached_property
+    def radii(self) -> NDArray[np.float64]:
+        """Probability of each half side 0, 1, ..., up to a rest below 1e-16."""
+        e, m = float(self.epsilon), self.counts
+        last = int((m + SPREAD * (1 + m**0.5)) / e) + 2
+        logs = m * np.log1p(2 * np.arange(last + 1)) - e * np.arange(last + 1)
+        weights = np.exp(logs - logs.max())
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of each count."""
+        r = np.arange(len(self.radii))
+        return float(self.radii @ (r * (r + 1.0)) / 3)
+
+    def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw one row of noise for each repetition, in doubles."""
+        below = np.cumsum(self.radii)
+        r = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        return generator.integers(-r[:, None], r[:, None] + 1, (times, self.counts))
+
+
+def pure_scale(epsilon: float, people: int) -> float:
+    """Return the scale of pure noise on a mean of vectors, whose density is e^(-|v| / scale).
+
+    The vectors lie in the unit ball. Replacing one moves the mean by at most 2 / n, so by the
+    triangle inequality no density changes by more than e^ε. The length |v| has the distribution
+    Gamma(d, 2 / (ε n)), so E|v|^2 = 4 d (d + 1) / (ε n)^2.
+    """
+    return MAX_MOVE / (epsilon * people)
+
+
+def pure_error(scale: float, dimension: int) -> float:
+    """Return E|v|^2 of pure noise."""
+    return dimension * (dimension + 1) * scale**2
+
+
+def pure_lengths(scale: float, dimension: int, times: int, generator: np.random.Generator) -> Array:
+    return generator.gamma(dimension, scale, times)
+
+
+def gaussian_lengths(
+    deviation: float, dimension: int, times: int, generator: np.random.Generator
+) -> Array:
+    """Draw lengths of Gaussian noise, with σ = (2 / n) / μ for the μ that is (ε, δ)-private.
+
+    E|v|^2 = d σ^2. Source: Balle, Wang 2018, "Improving the Gaussian mechanism for differential
+    privacy", ICML.
+    """
+    return np.asarray(deviation * np.sqrt(generator.chisquare(dimension, times)))
