@@ -185,8 +185,10 @@ def percentile(times: list[float], share: int) -> float:
 
 
 def memory(code: str) -> float:
-    """Megabytes at the most, of a process that runs this. (Linux; what getrusage tells there goes
-    back to before a process was itself.)"""
+    """Return the peak memory, in megabytes, of a process that runs this code.
+
+    Linux only: getrusage there includes the time before exec.
+    """
     told = f"{code}\nprint(open('/proc/self/status').read())"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     return int(ran.stdout.split("VmHWM:")[1].split()[0]) / 1024

@@ -96,8 +96,9 @@ class Mutant:
 
 
 def mutants(source: str) -> Iterator[Mutant]:
-    """
-    >>> print(*(mutant.after for mutant in mutants("a = 1 if b < c else d")), sep="\\n")
+    r"""Return every mutant of the source.
+
+    >>> print(*(mutant.after for mutant in mutants("a = 1 if b < c else d")), sep="\n")
     a = 1 if (not (b < c)) else d
     a = 1 if (b <= c) else d
     a = (2) if b < c else d

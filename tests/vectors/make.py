@@ -1,5 +1,4 @@
-"""Add vectors for the mechanisms of the table that have none, and files that are not there:
-python -m tests.vectors.make
+"""Add vectors for new mechanisms, and missing files: python -m tests.vectors.make.
 
 What is there stays as it is: vectors are a promise to other implementations. Look at what was
 added, and check some of it by hand, before you keep it.

@@ -13,10 +13,10 @@ from deniable.shared.errors import InvalidPolicy
 def state_folder(
     app: str, platform: str = sys.platform, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """The folder for an app of this name: not one that is synchronized between devices or emptied
+    r"""The folder for an app of this name: not one that is synchronized between devices or emptied
     now and then, since what was spent is kept there.
 
-    Windows      %LOCALAPPDATA%\\my-app          else ~\\AppData\\Local\\my-app
+    Windows      %LOCALAPPDATA%\my-app          else ~\AppData\Local\my-app
     macOS        ~/Library/Application Support/my-app
     elsewhere    $XDG_STATE_HOME/my-app          else ~/.local/state/my-app
     """

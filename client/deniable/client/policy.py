@@ -27,7 +27,9 @@ _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True)
 class Policy:
-    """keys                      raw Ed25519 public keys in hex; only what they signed is answered
+    """The most that an app ever gives away, whatever a server asks.
+
+    keys                      raw Ed25519 public keys in hex; only what they signed is answered
     max_epsilon_per_round     the most that one survey may ask for in one round
     max_epsilon               the most that this install, or each person, ever spends
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a

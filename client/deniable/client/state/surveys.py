@@ -50,8 +50,10 @@ def keep_list(
 
 
 def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
-    """This server's list on disk, or one of version 1, which did not say whose it was. One that
-    was judged by another policy counts as none."""
+    """Return the server's list on disk, or one of version 1, which did not say whose it was.
+
+    One that was judged by another policy counts as none.
+    """
     held = db.execute(
         "SELECT server, fetched FROM lists WHERE server IN (?, '') AND policy = ?"
         " ORDER BY server DESC",

@@ -79,7 +79,7 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
     whole = c.astype(np.int64)
 
     def at_least(s: Array) -> Array:
-        """P[A ≥ s | C = c]"""
+        """Return P[A ≥ s | C = c]."""
         inside = np.clip(s - 1, 0, c)
         return np.where(s <= 0, 1.0, np.where(s > c, 0.0, bdtrc(inside, whole, 0.5)))
 

@@ -113,7 +113,8 @@ def _errors(down: Axis, style: Style) -> tuple[Tick, ...]:
 
 
 def _power(exponent: int) -> str:
-    """
+    """Return a power of ten as text.
+
     >>> _power(3), _power(0), _power(-2)
     ('1,000', '1', '0.01')
     """
@@ -121,7 +122,8 @@ def _power(exponent: int) -> str:
 
 
 def people_text(count: int) -> str:
-    """
+    """Return a number of people as text.
+
     >>> people_text(100), people_text(10**7), people_text(10**9)
     ('100', '10 million', '1 billion')
     """

@@ -219,7 +219,8 @@ def difference_figures(
 
 
 def quantile_text(found: Quantile, unit: str) -> str:
-    """
+    """Return a quantile with its interval as text.
+
     >>> quantile_text(Quantile(0.5, 12.34, 10, 15), "min")
     '50 % are below 12.3 min (10.0 to 15.0)'
     """

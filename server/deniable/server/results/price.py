@@ -48,7 +48,8 @@ def _direct(worth: int) -> str:
 
 
 def _about(people: int) -> str:
-    """
+    """Return a number of people, rounded, as text.
+
     >>> _about(160_080), _about(1_134), _about(87)
     ('160,000', '1,100', '87')
     """

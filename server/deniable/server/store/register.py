@@ -38,7 +38,8 @@ def next_entry(before: RegisterEntry | None, event: Event, survey: str, key: str
 
 
 def head_after(before: str, event: str, survey: str, key: str) -> str:
-    """
+    """Return the register's head after an event.
+
     >>> head_after(BEGIN, "published", "11" * 32, "22" * 32)[:16]
     '97816ad08a716daa'
     """

@@ -88,7 +88,8 @@ def epsilon(name: str, given: Any) -> str:
 
 
 def whole(least: int, most: int) -> Reader:
-    """
+    """Return a reader of whole numbers in a range.
+
     >>> whole(2, 10**9)("people", "1e6")
     1000000
     """

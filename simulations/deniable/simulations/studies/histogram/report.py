@@ -153,7 +153,8 @@ def _best_by_options(rows: Sequence[Row]) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """
+    """Return the texts as a list in a sentence.
+
     >>> listed(["4"]), listed(["16", "64", "256"])
     ('4', '16, 64 and 256')
     """

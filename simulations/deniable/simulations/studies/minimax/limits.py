@@ -58,7 +58,7 @@ def lower_bound(model: str, moments: float, epsilon: float, people: int) -> floa
 
 
 def signs_locally(moments: float, epsilon: float, people: int) -> float:
-    """(2)"""
+    """Return bound (2)."""
     u = _shares(epsilon, people)
     return float(np.max(u[:, 0] ** _exponent(moments) * sign_risks(u, epsilon, people)))
 
@@ -76,7 +76,7 @@ def sign_risks(u: Array, epsilon: float, people: int) -> Array:
 
 
 def trees_locally(moments: float, epsilon: float, people: int) -> float:
-    """(3)"""
+    """Return bound (3)."""
     u = _shares(epsilon, people)
     _, loss, erased = _erased(u, epsilon)
     tau, h = np.tanh(loss / 2), np.geomspace(1e-6, 1, FINENESS)
@@ -85,7 +85,7 @@ def trees_locally(moments: float, epsilon: float, people: int) -> float:
 
 
 def chains_centrally(moments: float, epsilon: float, people: int) -> float:
-    """(4)"""
+    """Return bound (4)."""
     from scipy.stats import binom
 
     u = np.minimum(1.0, np.geomspace(0.02, 30, FINENESS) / (people * epsilon))[:, None]
