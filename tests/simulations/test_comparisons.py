@@ -19,18 +19,21 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central import GeometricCounts, PrivateQuantile
 from deniable.simulations.engine.comparison import Z95, figure, half_width
 from deniable.simulations.studies.bit import exact_price
-from deniable.simulations.studies.histogram.report import many_options_price
-from deniable.simulations.studies.median.central import choose
-from deniable.simulations.studies.median.local_search import GROUPS, once, search, two_groups
-from deniable.simulations.studies.median.people import (
+from deniable.simulations.studies.histogram.histogram_report import many_options_price
+from deniable.simulations.studies.median.quantile_search import (
     CLIP,
+    GROUPS,
     LOCAL,
     MEDIAN,
     NONE,
     Target,
     below,
+    choose,
     limit,
+    one_round,
     quantile,
+    search,
+    two_groups,
 )
 from tests.plausible import assert_implausible, assert_plausible
 
@@ -185,7 +188,7 @@ def test_who_is_asked_once_pays_for_every_level() -> None:
     rng, target = np.random.default_rng(20261118), Target("quantile", 0.5)
     mechanism, tree = RandomizedResponse(epsilon), Unary(epsilon, 2)
     least = target.limit(LOCAL, epsilon, people)
-    errors = [once(tree, people, times, target, rng) - target.truth]
+    errors = [one_round(tree, people, times, target, rng) - target.truth]
     errors.append(two_groups(mechanism, tree, people, times, target, rng) - target.truth)
     asked_once, twice = (float((each**2).mean()) / least for each in errors)
     v = math.e / (math.e - 1) ** 2

@@ -21,8 +21,7 @@ from deniable.simulations import simulate
 from deniable.simulations.engine.comparison import drawn_columns
 from deniable.simulations.engine.study import STUDIES
 from deniable.simulations.studies.bit import drawn_price
-from deniable.simulations.studies.histogram.curator import with_best
-from deniable.simulations.studies.histogram.series import ADD, BEST
+from deniable.simulations.studies.histogram.histogram_report import ADD, BEST, with_best
 
 Rows = Sequence[Mapping[str, Any]]  # Any: what rows hold
 FEW: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, number_table
-from deniable.simulations.studies.mechanisms.measuring import worst_place
+from deniable.simulations.studies.mechanisms import worst_point
 
 FEW = ["--epsilon", "1,4", "--options", "4,700,20000", "--repetitions", "150"]
 KEYS = {
@@ -86,5 +86,5 @@ def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:
     for text in ("0.5", "2", "4"):
         table = number_table(Epsilon(text))
         searched = max(table.variance(1, place / 5_000) for place in range(5_001))
-        worst = table.variance(1, worst_place(table))
+        worst = table.variance(1, worst_point(table))
         assert searched * (1 - 1e-12) <= worst == pytest.approx(table.worst_variance(1), rel=1e-9)

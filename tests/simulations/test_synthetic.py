@@ -9,8 +9,7 @@ import pytest
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.studies.synthetic.attributes import Attributes
-from deniable.simulations.studies.synthetic.limits import SURE, blr, limit
+from deniable.simulations.studies.synthetic.attributes import FAILURE, Attributes, blr, limit
 
 
 def counted(people: Attributes, one: int, other: int, weights: np.ndarray) -> np.ndarray:
@@ -118,7 +117,7 @@ def test_blr_is_a_guarantee_of_its_formula() -> None:
     n, d, epsilon = 10**6, 8, 1.0
     best = min(
         math.sqrt(math.log(4 * d * (d - 1)) / (2 * m))
-        + 2 / (epsilon * n) * (m * d * math.log(2) + math.log(1 / SURE))
+        + 2 / (epsilon * n) * (m * d * math.log(2) + math.log(1 / FAILURE))
         for m in range(1, 20_000)
     )
     assert blr(epsilon, d, n) == pytest.approx(best, rel=1e-4)

@@ -52,8 +52,14 @@ from deniable.simulations.studies.building_blocks import (
     sweep,
     table,
 )
-from deniable.simulations.studies.median.local_search import crowd, search
-from deniable.simulations.studies.median.people import CENTRE, CLIPPED, SIGMA, Target
+from deniable.simulations.studies.median.quantile_search import (
+    CENTRE,
+    CLIPPED,
+    SIGMA,
+    Target,
+    crowd,
+    search,
+)
 
 if TYPE_CHECKING:
     import matplotlib.figure

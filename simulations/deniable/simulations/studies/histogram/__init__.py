@@ -4,28 +4,27 @@
     central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
     central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
     central    the best of what keeps ε for one person replaced, local mechanisms among them
-    shuffled   the oracle that a question would have at ε₀      V(f; ε₀) / n for each option
+    shuffled   the oracle that a question would have at ε₀       V(f; ε₀) / n for each option
 
-A local report protects a person who gives another answer, so the first central line is what it
-compares with: such a person leaves one bin and enters another. Two options are one count, as the
-number of people is public: there h is a. The second keeps ε only where a neighbour is a person more
-or fewer, and then the number of people is not public; it keeps 2 ε against another answer. A
-curator can run a local mechanism too, which is the better one where people are few and ε large.
-With many options, unary against the first has the price (n / 2) / cosh(ε / 4)^2.
+A local report protects a person who gives another answer, so it compares with the first central
+line: such a person leaves one bin and enters another. Two options are one count, as the number of
+people is public: there h is a. The second line keeps ε only where a neighbour is one person more or
+fewer, in which case the number of people is not public; it has 2 ε against another answer. A
+curator can also run a local mechanism, which is better where people are few and ε is large. With
+many options, the price of unary against the first is (n / 2) / cosh(ε / 4)^2.
 
-The limit is the least sum of squared errors that any local mechanism has where shares are alike,
-for many people: (k - 1)^2 / (n T) when people are drawn (`planning/least_variance.py` of the
-server). Errors of these designs, summed over the options, do not depend on the shares. From n of
-about 40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees'
-inequality.
+The limit is the least sum of squared errors of any local mechanism where all shares are equal, for
+many people: (k - 1)^2 / (n T) when people are drawn (`planning/least_variance.py` of the server).
+Errors of these designs, summed over the options, do not depend on the shares. From n of about
+40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
 
 Errors are means over the options. The JSON form: `options` and `cells` (`model`, `mechanism`,
 `options`, `epsilon`, `people`, `exact`, `measured`, `measured_error`, `repetitions` about these
 people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `limit` of the first;
-`limit_ratio`, n times the sum of squared errors where shares are alike by that of the limit, people
-being drawn). A local mechanism with the model `central` is one that a curator runs: it is there
-where it is better than noisy bins. Shuffled reports keep (ε, δ) if the shuffler and n people are
-honest; `report_epsilon` is that of one report, null where there are none.
+`limit_ratio`, n times the sum of squared errors with equal shares divided by that of the limit,
+people being drawn). A local mechanism with the model `central` is one that a curator runs; it is
+listed where it is better than noisy bins. Shuffled reports have (ε, δ) if the shuffler and n people
+are honest; `report_epsilon` is that of one report, null where there are none.
 """
 
 from __future__ import annotations
@@ -49,9 +48,14 @@ from deniable.simulations.engine import comparison, custom_mechanisms, option
 from deniable.simulations.engine.comparison import SHUFFLED, Series
 from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import drawn, fixed, whole_people
-from deniable.simulations.studies.histogram.curator import run_by_the_curator
-from deniable.simulations.studies.histogram.report import report
-from deniable.simulations.studies.histogram.series import ADD, REPLACE, local_series
+from deniable.simulations.studies.building_blocks import cross
+from deniable.simulations.studies.histogram.histogram_report import (
+    ADD,
+    REPLACE,
+    local_series,
+    report,
+    run_by_the_curator,
+)
 
 Array = NDArray[np.float64]
 BELOW = 1 - 1e-12  # a limit stays one in doubles
@@ -70,31 +74,12 @@ OPTIONS = (
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    """Every number of people at the middle number of options, and every number of options at the
-    middle number of people."""
-    middle_options = comparison.middle(options["options"])
-    middle_people = comparison.middle(options["people"])
-    pairs = [(n, middle_options) for n in options["people"]]
-    pairs += [(middle_people, k) for k in options["options"] if k != middle_options]
-    shared = {
-        "mechanisms": ",".join(options["mechanisms"]),
-        "repetitions": options["repetitions"],
-        "delta": options["delta"],
-    }
-    return [
-        {"epsilon": e, "people": n, "options": k, **shared}
-        for e in options["epsilon"]
-        for n, k in pairs
-    ]
+    return cross(options, "people", "options", mechanisms=",".join(options["mechanisms"]))
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
-    epsilon, k, times = (
-        Epsilon(str(cell["epsilon"])),
-        int(cell["options"]),
-        int(cell["repetitions"]),
-    )
-    people = int(cell["people"])
+    epsilon, people = Epsilon(str(cell["epsilon"])), int(cell["people"])
+    k, times = int(cell["options"]), int(cell["repetitions"])
     weights = 1 / np.arange(1, k + 1)
     crowd = Crowd(people, whole_people(weights.tolist(), people), weights / weights.sum())
     rows: list[Row] = []
@@ -117,7 +102,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 @dataclass(frozen=True)
 class Crowd:
-    """`held` each option, and the `shares` of the population that such people are drawn from."""
+    """`held[option]` people with each option, and the `shares` of their population."""
 
     people: int
     held: NDArray[np.int64]
@@ -125,7 +110,7 @@ class Crowd:
 
     @property
     def sampling(self) -> float:
-        """The variance that drawing the people adds, on average over the options."""
+        """The variance that drawing the people adds, averaged over the options."""
         return float(np.mean(self.shares * (1 - self.shares)) / self.people)
 
 
@@ -143,14 +128,14 @@ def _local(
         return np.asarray(unbiased_share(supporting / n, design))
 
     these = shares(fixed(design, crowd.held, times, generator).counts) - crowd.held / n
-    anew = shares(drawn(design, crowd.shares.tolist(), n, times, generator).counts) - crowd.shares
+    again = shares(drawn(design, crowd.shares.tolist(), n, times, generator).counts) - crowd.shares
     exact = float(np.mean([design.variance(n, f) for f in (crowd.held / n).tolist()]))
     epsilon = float(design.epsilon)
-    alike = k * design.variance(1, 1 / k) + (k - 1) / k
+    equal = k * design.variance(1, 1 / k) + (k - 1) / k
     return {
-        **_row(series, str(design.epsilon), crowd, exact, these, anew),
+        **_row(series, str(design.epsilon), crowd, exact, these, again),
         "limit": BELOW * least_of_a_share(epsilon, k) / n,
-        "limit_ratio": alike * told(epsilon, k) / (k - 1) ** 2,
+        "limit_ratio": equal * told(epsilon, k) / (k - 1) ** 2,
         "report_epsilon": str(design.epsilon),
     }
 
@@ -158,9 +143,8 @@ def _local(
 def _shuffled(
     design: SupportDesign, epsilon: str, crowd: Crowd, times: int, generator: np.random.Generator
 ) -> dict[str, str | int | float | None]:
-    """No limit of such reports is known."""
     row = _local(SHUFFLED, design, crowd, times, generator)
-    return {**row, "epsilon": epsilon, "limit": None, "limit_ratio": None}
+    return {**row, "epsilon": epsilon, "limit": None, "limit_ratio": None}  # not known
 
 
 def _central(
@@ -179,13 +163,13 @@ def _central(
 
 
 def _row(
-    series: Series, epsilon: str, crowd: Crowd, exact: float, these: Array, anew: Array
+    series: Series, epsilon: str, crowd: Crowd, exact: float, these: Array, again: Array
 ) -> dict[str, str | int | float | None]:
-    """From the errors of each option in each repetition."""
-    roots = (np.sqrt((errors**2).mean(axis=1)) for errors in (these, anew))
+    """Return a row from the errors of each option in each repetition."""
+    these, again = (np.sqrt((errors**2).mean(axis=1)) for errors in (these, again))
     return {
-        **comparison.row(series, epsilon, crowd.people, exact, next(roots)),
-        **comparison.drawn_columns(exact + crowd.sampling, next(roots)),
+        **comparison.row(series, epsilon, crowd.people, exact, these),
+        **comparison.drawn_columns(exact + crowd.sampling, again),
     }
 
 

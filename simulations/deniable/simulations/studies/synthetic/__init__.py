@@ -1,7 +1,7 @@
-"""Synthetic people: all tables of two attributes, and data that have them, without the data.
+"""Synthetic people: all tables of two attributes, and people made from the estimated tables.
 
-People have d attributes of yes or no (`attributes.py`), T = d + d (d - 1) / 2. Mean squared errors
-of a cell of a table of two attributes, on average, with v_S that of the character S:
+People have d yes-or-no attributes (`attributes.py`), T = d + d (d - 1) / 2. Mean squared errors of
+a cell of a table of two attributes, averaged, with v_S that of the character S:
 
     local      one drawn character by randomized response    (v_i + v_j + v_ij) / 16, where
                v_S = (C^2 - c_S^2) / g about the population, g = n / T of the people being asked S
@@ -10,24 +10,24 @@ of a cell of a table of two attributes, on average, with v_S that of the charact
     central    BLR: of all sets of m people, by the exponential mechanism, the one whose largest
                error is least                                a guarantee only
 
-and for the population the spread of a sample more. From the characters synthetic people are made,
-n of them: after that nothing is known of anybody that was not known before.
+and for the population the sampling error in addition. From the characters n synthetic people are
+made: post-processing, which costs no further privacy.
 
-With probability 1 - β no cell of BLR's people is further off than √(ln(2 K) / (2 m)) for the best
-set, and (2 / (ε n)) (m d ln 2 + ln(1 / β)) for choosing among 2^(d m), K = 2 d (d - 1) cells; m is
-the best one. Nobody can go through all those sets.
+With probability 1 - β the error of no cell of BLR's people exceeds √(ln(2 K) / (2 m)) for the best
+set plus (2 / (ε n)) (m d ln 2 + ln(1 / β)) for choosing among 2^(d m) sets, with K = 2 d (d - 1)
+cells and the best m. Enumerating all these sets is infeasible.
 
-Limit, local, for many people of whom all x are as frequent: characters are uncorrelated there, and
-|E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in [1, e^ε], so that
-errors weighted by w_S are at least 4 V (Σ √w_S)^2 / n together. A curator's is the spread of a
-sample; where people are few, a curator does better with the devices' mechanism, which is then in
-the rows with the model `central`.
+Limit, local, for many people among whom all x are equally frequent: characters are uncorrelated
+there, and |E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in [1, e^ε],
+so that errors weighted by w_S add up to at least 4 V (Σ √w_S)^2 / n. A curator's limit is the
+sampling error. With few people a curator does better with the devices' mechanism: such a row has
+the model `central`.
 
 The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `attributes`, `people`, `exact`
 about these people, `measured` with its Monte-Carlo error `error`; `exact_drawn`, `measured_drawn`,
 `error_drawn`, `limit_drawn` about the population; `largest`, the mean of the largest error of a
 cell about the population, and for BLR its guarantee about these people; `limit` null) and
-`findings`. What is not known, or not drawn, is null.
+`findings`. Unknown values, and values that are not drawn, are null.
 
 Sources: Blum, Ligett, Roth 2008, "A learning theory approach to non-interactive database privacy",
 STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters.
@@ -35,7 +35,9 @@ STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,26 +45,32 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace, discrete_laplace
-from deniable.simulations.engine import comparison, option
-from deniable.simulations.engine import estimator_rows as forms
-from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.studies.synthetic.attributes import Attributes
-from deniable.simulations.studies.synthetic.limits import blr, limit
-from deniable.simulations.studies.synthetic.report import report
-from deniable.simulations.studies.synthetic.series import (
-    BLR,
-    CELLS,
-    CENTRAL,
-    CENTRAL_PEOPLE,
-    FEW,
-    LOCAL,
-    LOCAL_PEOPLE,
-    NONE,
+from deniable.simulations.engine import comparison, estimator_rows, option
+from deniable.simulations.engine.comparison import Series, figure, look, number, pick
+from deniable.simulations.engine.estimator_rows import Array
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.studies.building_blocks import (
+    by_series,
+    chart,
+    cross,
+    marked_line,
+    paragraphs,
+    points_of,
+    table,
 )
+from deniable.simulations.studies.synthetic.attributes import FAILURE, Attributes, blr, limit
 
-Array = forms.Array
+if TYPE_CHECKING:
+    import matplotlib.figure
 
-
+LOCAL = Series("local", "characters", "devices, characters", look(0))
+LOCAL_PEOPLE = Series("local", "synthetic", "devices, synthetic people", look(5))
+CELLS = Series("central", "cells", "trusted, cells", look(1))
+CENTRAL = Series("central", "characters", "trusted, characters", look(3))
+CENTRAL_PEOPLE = Series("central", "synthetic", "trusted, synthetic people", look(4))
+BLR = Series("central", "blr", "trusted, BLR's guarantee", look(1))
+NONE = Series("none", "shares", "no privacy", look(2))
+SYNTHETIC_SETS = 12  # sets of synthetic people for each line
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e4,1e5,1e6,1e7", least=100),  # more than there are characters
@@ -72,15 +80,7 @@ OPTIONS = (
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    """Every number of people with the middle number of attributes, and the other way round."""
-    middle_people, middle = (comparison.middle(options[key]) for key in ("people", "attributes"))
-    pairs = [(n, middle) for n in options["people"]]
-    pairs += [(middle_people, d) for d in options["attributes"] if d != middle]
-    return [
-        {"epsilon": e, "people": n, "attributes": d, "repetitions": options["repetitions"]}
-        for e in options["epsilon"]
-        for n, d in pairs
-    ]
+    return cross(options, "people", "attributes")
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
@@ -102,8 +102,8 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     spread = people.tables(own) - cells
     errors = {LOCAL: people.tables(reported) - cells, NONE: spread}
     errors |= {series: spread + more for series, more in noise.items()}
-    for series, found in ((LOCAL_PEOPLE, reported), (CENTRAL_PEOPLE, own + moved)):
-        made = generator.multinomial(n, people.fitted(found[:FEW])).astype(float)
+    for series, released in ((LOCAL_PEOPLE, reported), (CENTRAL_PEOPLE, own + moved)):
+        made = generator.multinomial(n, people.fitted(released[:SYNTHETIC_SETS])).astype(float)
         errors[series] = people.tables(people.of_people(made)) - cells
     exact = {
         LOCAL: _error(people, _variances(response, truth, asked, n)),
@@ -118,8 +118,16 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     rows: list[Row] = []
     for series in (LOCAL, LOCAL_PEOPLE, CELLS, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
         off = errors.get(series)
-        about = forms.measured(_mean_squares(off)) if off is not None else forms.NOTHING
-        these = forms.measured(_mean_squares(noise[series])) if series in noise else forms.NOTHING
+        about = (
+            estimator_rows.measured(_mean_squares(off))
+            if off is not None
+            else estimator_rows.NOTHING
+        )
+        these = (
+            estimator_rows.measured(_mean_squares(noise[series]))
+            if series in noise
+            else estimator_rows.NOTHING
+        )
         guaranteed = blr(float(epsilon), people.number, n) if series is BLR else None
         rows.append(
             {
@@ -138,27 +146,27 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
                 "largest": guaranteed if off is None else _largest(off),
             }
         )
-    return rows + forms.run_by_the_curator(rows, [CELLS, CENTRAL])
+    return rows + estimator_rows.run_by_the_curator(rows, [CELLS, CENTRAL])
 
 
-def _groups(n: int, number: int) -> forms.Whole:
+def _groups(n: int, number: int) -> estimator_rows.Whole:
     return (n // number + (np.arange(number) < n % number)).astype(np.int64)
 
 
 def _reported(
-    response: RandomizedResponse, truth: Array, asked: forms.Whole, times: int,
+    response: RandomizedResponse, truth: Array, asked: estimator_rows.Whole, times: int,
     generator: np.random.Generator,
 ) -> Array:  # fmt: skip
-    """c_S by the reports of each group, of people who are drawn."""
+    """Return estimates of c_S from the reports of each group, whose people are drawn."""
     keep, lie = response.keep / ONE, response.lie / ONE
-    said = generator.binomial(asked, lie + (keep - lie) * (1 + truth) / 2, (times, len(truth)))
-    return np.asarray(2 * (said / asked - lie) / (keep - lie) - 1)
+    yes = generator.binomial(asked, lie + (keep - lie) * (1 + truth) / 2, (times, len(truth)))
+    return np.asarray(2 * (yes / asked - lie) / (keep - lie) - 1)
 
 
 def _variances(
-    response: RandomizedResponse, truth: Array, asked: forms.Whole, people: int | None
+    response: RandomizedResponse, truth: Array, asked: estimator_rows.Whole, people: int | None
 ) -> Array:
-    """v_S, about the population, or about these people, of whom the groups are drawn by lot."""
+    """Return v_S about these people, who are split at random; about the population if None."""
     noise = 4 * response.variance(1, 0.5) / asked
     left = 1.0 if people is None else (people - asked) / (people - 1)
     return np.asarray(noise + (1 - truth**2) / asked * left)
@@ -174,6 +182,100 @@ def _mean_squares(errors: Array) -> Array:
 
 def _largest(errors: Array) -> float:
     return float(np.abs(errors).max(axis=(1, 2)).mean())
+
+
+def report(options: Options, rows: Sequence[Row]) -> Report:
+    epsilon, d = (comparison.middle(options[key]) for key in ("epsilon", "attributes"))
+    findings = _findings(rows, epsilon, max(options["people"]), d)
+    shown = pick(rows, epsilon=epsilon, attributes=d)
+    title = f"Tables of two of {d} attributes, ε {epsilon}"
+    errors = {series.label: _error_of(series) for series in (LOCAL, CELLS, CENTRAL)}
+    largest = {"devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR}
+    return Report(
+        findings=findings,
+        figures=[
+            Figure(
+                "error",
+                f"The error of a share in a table of two of {d} attributes, averaged, against the "
+                f"number of people, at ε {epsilon}: for these people, and for the population they "
+                "are drawn from. Lines are formulas, points are simulations.",
+                lambda: estimator_rows.both_questions(
+                    shown,
+                    (LOCAL, CELLS, CENTRAL, NONE),
+                    "people",
+                    (title, "standard error of a share"),
+                    LOCAL,
+                    drawn=True,
+                ),
+            ),
+            Figure(
+                "largest",
+                "The largest error of all these shares, averaged: of characters, of the synthetic "
+                "people made from them, and as guaranteed by BLR.",
+                lambda: _largest_figure(shown, title),
+            ),
+        ],
+        tables=[
+            table(
+                "Standard errors of a cell of these people, in points; and the largest error",
+                rows,
+                {"ε": "epsilon", "attributes": "attributes", "people": "people"},
+                errors
+                | {f"largest: {name}": _largest_of(series) for name, series in largest.items()},
+            )
+        ],
+        method=paragraphs(
+            f"""The people are simulated: a chain of attributes, each of which agrees with the one
+            before it with probability 0.8. Errors are root mean squares over all cells of all
+            tables of two attributes.
+
+            Noise and reports are whole numbers, as a server and devices would have them. Synthetic
+            people have the distribution of the largest entropy with the released characters:
+            {SYNTHETIC_SETS} sets of them for each line, each with as many people as were asked. BLR
+            would have to enumerate all sets of people: its line is a guarantee that holds with
+            probability {1 - FAILURE:g}, and nothing was drawn.
+
+            Everything else is drawn {options["repetitions"]:,} times; the largest distance of a
+            measured mean squared error from its formula is
+            {estimator_rows.worst_deviation(rows):.1f} Monte-Carlo errors."""
+        ),
+        document=estimator_rows.document(options, rows, findings),
+    )
+
+
+def _error_of(series: Series) -> Callable[[Sequence[Row]], str]:
+    """Return a column: the standard error of the series, in percentage points."""
+    return lambda cell: figure(100 * math.sqrt(estimator_rows.value(cell, series)))
+
+
+def _largest_of(series: Series) -> Callable[[Sequence[Row]], str]:
+    """Return a column: the largest error of the series, in percentage points."""
+    return lambda cell: figure(100 * number(by_series(cell, [series])[series], "largest"))
+
+
+def _findings(rows: Sequence[Row], epsilon: str, people: int, d: int) -> list[str]:
+    cell = pick(rows, epsilon=epsilon, people=people, attributes=d)
+    local = by_series(cell, [LOCAL])[LOCAL]
+    over = number(local, "exact_drawn") / number(local, "limit_drawn")
+    return paragraphs(
+        f"""With {people:,} people at ε {epsilon}, devices estimate each share of all tables of two
+        of {d} attributes to a standard error of {_error_of(LOCAL)(cell)} points, a trusted server
+        to {_error_of(CELLS)(cell)} with noise on cells and to {_error_of(CENTRAL)(cell)} with noise
+        on characters.
+
+        Synthetic people made from these reports are {_largest_of(LOCAL_PEOPLE)(cell)} points off in
+        the worst cell, where BLR with the true data guarantees {_largest_of(BLR)(cell)}. The
+        squared errors of devices are {over:.2f} times the least of any local protocol."""
+    )
+
+
+def _largest_figure(rows: Sequence[Row], title: str) -> matplotlib.figure.Figure:
+    picture, axes = chart(title, "people", "largest error of a share")
+    for series in (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
+        points = points_of(rows, series, "people", "largest")
+        marked_line(axes, points, series.look, series.label)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    return picture
 
 
 STUDY = Study(

@@ -1,21 +1,22 @@
-"""People with d attributes of yes or no, their characters, and the people that fit given ones.
+"""People with d yes-or-no attributes: their characters, their tables, and what is possible.
 
-χ_S(x) is 1 where evenly many of the attributes in S are yes, else -1. With c_S = E χ_S, S having
-one or two attributes, the share of people with i = a and j = b is
+χ_S(x) is 1 where an even number of the attributes in S are yes, else -1. With c_S = E χ_S, where S
+has one or two attributes, the share of people with i = a and j = b is
 
     (1 + s c_i + t c_j + s t c_ij) / 4       s = (-1)^a, t = (-1)^b
 
-so all tables of two attributes are T = d + d (d - 1) / 2 numbers. Averaged over the four, errors of
-the three that are uncorrelated, or correlated in any way, add up to a sixteenth of their sum.
+so all tables of two attributes are T = d + d (d - 1) / 2 numbers. Averaged over the four cells, the
+squared error is a sixteenth of the sum of the squared errors of the three c_S, however correlated.
 
-The people made here are a chain: each attribute agrees with the one before it with probability 0.8,
+The simulated people are a chain: each attribute agrees with the one before it with probability 0.8,
 so c_ij = 0.6^|i - j| and c_i = 0. Synthetic people have the distribution of the largest entropy
-with the given c_S, e^(Σ λ_S χ_S) up to a factor, sought by so many steps of accelerated ascent:
-where no people at all have these c_S, it stops on the way.
+with the given c_S, e^(Σ λ_S χ_S) up to a factor, found by `STEPS` steps of accelerated ascent; the
+ascent does not converge where no distribution has these c_S.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -23,9 +24,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.shared.privacy.epsilon import Epsilon
+
 Array = NDArray[np.floating]
 AGREE = 0.8
 STEPS, STEP = 150, 0.15
+FAILURE = 0.05  # β of BLR: the probability that its guarantee fails
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,13 @@ class Attributes:
 
     @cached_property
     def subsets(self) -> list[tuple[int, ...]]:
-        """One attribute first, then two."""
+        """The sets of one attribute, then those of two."""
         d = range(self.number)
         return [*((i,) for i in d), *combinations(d, 2)]
 
     @cached_property
     def characters(self) -> Array:
-        """`characters[x, S]`, for every x as a number of d bits."""
+        """χ_S(x) as `characters[x, S]`, with x as a number of d bits."""
         signs = 1 - 2 * (np.arange(2**self.number)[:, None] >> np.arange(self.number) & 1)
         return np.stack([signs[:, list(s)].prod(axis=1) for s in self.subsets], axis=1).astype(
             float
@@ -48,7 +52,7 @@ class Attributes:
 
     @cached_property
     def population(self) -> Array:
-        """The distribution of the chain."""
+        """The probability of each x under the chain."""
         bits = np.arange(2**self.number)[:, None] >> np.arange(self.number) & 1
         agreeing = (bits[:, 1:] == bits[:, :-1]).sum(axis=1)
         disagreeing = self.number - 1 - agreeing
@@ -56,30 +60,30 @@ class Attributes:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """For each pair the places of its three subsets."""
-        place = {s: n for n, s in enumerate(self.subsets)}
+        """For each pair, the positions of its three subsets."""
+        position = {s: n for n, s in enumerate(self.subsets)}
         return np.array(
-            [[place[s[:1]], place[s[1:]], place[s]] for s in self.subsets if len(s) > 1]
+            [[position[s[:1]], position[s[1:]], position[s]] for s in self.subsets if len(s) > 1]
         )
 
     @cached_property
     def weights(self) -> Array:
-        """How much of the mean squared error of a cell is that of each c_S, times 16."""
+        """The weight of each c_S in the mean squared error of a cell, times 16."""
         counts = np.bincount(self.pairs.ravel(), minlength=len(self.subsets))
         return np.asarray(counts / len(self.pairs))
 
     def tables(self, coefficients: Array) -> Array:
-        """Of rows of c_S: for each pair its four cells."""
+        """Return the four cells of each pair, for rows of c_S."""
         one, other, both = (coefficients[..., self.pairs[:, n]] for n in range(3))
         cells = [1 + s * one + t * other + s * t * both for s in (1, -1) for t in (1, -1)]
         return np.stack(cells, axis=-1) / 4
 
     def of_people(self, counts: Array) -> Array:
-        """c_S of as many people with each x."""
+        """Return c_S for these numbers of people with each x."""
         return np.asarray(counts @ self.characters / counts.sum(axis=-1, keepdims=True))
 
     def fitted(self, coefficients: Array) -> Array:
-        """For each row of c_S a distribution of people."""
+        """Return the distribution of people for each row of c_S."""
         wanted = np.clip(coefficients, -1, 1)
         ahead = force = np.zeros_like(wanted)
         for step in range(STEPS):
@@ -92,3 +96,17 @@ class Attributes:
         logs = force @ self.characters.T
         weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def limit(epsilon: Epsilon, people: Attributes) -> float:
+    """Return n times the least mean squared error of a cell, of any local protocol."""
+    noise = 1 / math.sinh(float(epsilon) / 2) ** 2
+    return noise * float(np.sqrt(people.weights).sum()) ** 2 / 16
+
+
+def blr(epsilon: float, attributes: int, people: int) -> float:
+    """Return BLR's bound on every cell's error: with probability 1 - β, for the best set size."""
+    m = np.unique(np.geomspace(1, 10**7, 4_000).astype(np.int64)).astype(float)
+    many = math.log(4 * attributes * (attributes - 1))
+    sets = m * attributes * math.log(2) + math.log(1 / FAILURE)
+    return min(1.0, float((np.sqrt(many / (2 * m)) + 2 * sets / (epsilon * people)).min()))
