@@ -24,7 +24,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     out = tmp_path_factory.mktemp("mechanisms") / "out"
     assert main(["simulate", "mechanisms", *FEW, "--out", str(out)]) == 0
     page = (out / "index.html").read_text("utf-8")
-    assert page.count("<svg ") == 2
+    assert page.count("<figure>") == 2
     return found(out)
 
 

@@ -1,7 +1,7 @@
-"""How figures look: colours that colour-blind readers tell apart, and the same bytes every time.
+"""Look of figures and formulas: colours that colour-blind readers distinguish, and stable bytes.
 
-Colours are those of Okabe and Ito 2008, "Color universal design"; each comes with a marker and a
-dash of its own, so that nothing is said by colour alone. `INK` is the colour of text and axes: the
+The colours are those of Okabe and Ito 2008, "Color universal design". Each comes with its own
+marker and dash, so that colour alone carries no meaning. `INK` is the colour of text and axes; the
 page replaces it by the reader's own, light or dark.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.study import Figure
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ FAINT = "#8a8f98"
 
 @dataclass(frozen=True)
 class Look:
-    """One series: a colour, a marker and a dash that go together."""
+    """Colour, marker and dash of one series."""
 
     color: str
     marker: str
@@ -45,7 +46,7 @@ LOOKS = (
     Look("#e69f00", "v", (0, (5, 1, 1, 1, 1, 1))),  # orange
     Look("#56b4e9", "P", (0, (3, 1))),  # sky
 )
-ON_DARK = {  # the same colours on a dark page: a page takes these there
+ON_DARK = {  # the colours that replace them on a dark page
     "#0072b2": "#56a8e0",
     "#d55e00": "#f58a42",
     "#009e73": "#2cc79a",
@@ -75,13 +76,31 @@ MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
 
 
 def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Figure:
-    """An empty figure in the frame's style, in inches; add axes with `figure.subplots()`.
+    """Return an empty figure, measured in inches; add axes with `figure.subplots()`.
 
-    Call it, and draw, inside `with styled():`, which the frame does around `Figure.draw`.
+    Call it, and draw, inside `with styled():`, as the engine does around `Figure.draw`.
     """
-    from matplotlib.figure import Figure as Empty
+    from matplotlib.figure import Figure as Canvas
 
-    return Empty(figsize=(width, height), layout="constrained")
+    return Canvas(figsize=(width, height), layout="constrained")
+
+
+def formula_svg(formula: str) -> str:
+    """Typeset a formula: TeX as matplotlib's mathtext reads it, in which Greek letters may stand
+    for themselves."""
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.mathtext import MathTextParser
+
+    text, font = f"${formula}$", FontProperties(size=14, math_fontfamily="stix")
+    try:
+        size = MathTextParser("path").parse(text, 72, font)
+    except ValueError as error:
+        raise WrongUse(f"formula {formula!r} cannot be typeset: {error}") from None
+    with styled():
+        canvas = Canvas(figsize=(size.width / 72, size.height / 72))
+        canvas.text(0, size.depth / size.height, text, fontproperties=font)
+        return _svg(canvas)
 
 
 @contextmanager
@@ -93,26 +112,30 @@ def styled() -> Iterator[None]:
 
 
 class DrawnFigure:
-    """A figure, drawn and laid out once for both of its files."""
+    """Figure that is drawn and laid out once for both of its files."""
 
     def __init__(self, figure: Figure) -> None:
         self.name, self.caption = figure.name, figure.caption
         with styled():
-            self._made = figure.draw()
-            self._made.draw_without_rendering()
-            self._made.set_layout_engine("none")
+            self._canvas = figure.draw()
+            self._canvas.draw_without_rendering()
+            self._canvas.set_layout_engine("none")
 
     @cached_property
     def svg(self) -> str:
-        """Text that is the same whenever the figure is: no date, no random names."""
-        stream = io.StringIO()
         with styled():
-            self._made.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-        return stream.getvalue()
+            return _svg(self._canvas)
 
     @cached_property
     def png(self) -> bytes:
         stream = io.BytesIO()
         with styled():
-            self._made.savefig(stream, format="png", dpi=160, facecolor="white")
+            self._canvas.savefig(stream, format="png", dpi=160, facecolor="white")
         return stream.getvalue()
+
+
+def _svg(canvas: matplotlib.figure.Figure) -> str:
+    """Return the same text for the same figure: without a date or random names."""
+    stream = io.StringIO()
+    canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    return stream.getvalue()

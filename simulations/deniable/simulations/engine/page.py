@@ -1,18 +1,25 @@
 """The page of a study: self-contained, without a script, readable on a phone and on paper.
 
-How a page of a study looks: light and dark, on paper, from 320 px on.
+It is light or dark as the reader's system asks, and fits screens from 320 px.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
-from deniable.simulations.engine.figures import INK, ON_DARK, DrawnFigure
-from deniable.simulations.engine.formulas import mathml
+from deniable.simulations.engine.figures import INK, ON_DARK, DrawnFigure, formula_svg
 from deniable.simulations.engine.study import Report, Study, Table
 
+MAX_OPEN_ROWS = 16  # of a table that fits on a small screen: a longer one is folded
+EXPLANATION = (  # markup
+    "ε bounds what can be learnt of one person: nothing that is released changes anyone's odds "
+    "about a person's answer by more than a factor of e<sup>ε</sup>, which is 2.7 at ε 1. Where a "
+    "δ is given, that may fail with about that probability. n is the number of people. Devices "
+    "randomize their answers before they send them; a trusted server sees all true answers and "
+    "adds noise to what it publishes."
+)
 _DARK = "; ".join(f"--c{light[1:]}: {dark}" for light, dark in ON_DARK.items())
 PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #5c6370; --line: #d8dbe0;
@@ -34,9 +41,8 @@ th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(-
   white-space: nowrap; font-variant-numeric: tabular-nums }
 th:first-child, td:first-child { text-align: left }
 pre { font-size: .85rem; overflow-x: auto; padding: .8rem; background: var(--soft) }
-dt { margin-top: .9rem } dd { margin: .3rem 0 0 } math { font-size: 1.15rem; text-align: left }
-mfrac > * { padding-block: .1em }
-math[display="block"] { display: block math; width: max-content; margin: .2rem 0 }
+dt { margin-top: .9rem } dd { margin: .3rem 0 0 }
+dd .wide svg { width: auto; min-width: 0 }
 details { margin: .6rem 0 } summary { cursor: pointer; padding: .25rem 0 }
 .cards { list-style: none; padding: 0; display: grid; gap: 1.5rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)) }
@@ -54,148 +60,43 @@ body:has(.cards) { max-width: 76rem }
 """.replace("%s", _DARK)
 
 
-NO_BREAK = "\N{NON-BREAKING HYPHEN}"
-LONG = 16  # lines of a table that fit on a small screen: a longer one is folded behind its title
-WORDS = (  # markup
-    "ε bounds what can be learnt of one person: nothing that is released changes anybody's odds "
-    "about a person's answer by more than a factor of e<sup>ε</sup>, which is 2.7 at ε 1, or, "
-    "where a δ is named, with about that probability only. n is the number of people. Devices "
-    "randomize their answers before they send them; a trusted server sees them all, and adds noise "
-    "to what it publishes."
-)
-
-
 def page(
-    study: Study, report: Report, drawn: Sequence[DrawnFigure], record: str, again: str
+    study: Study, report: Report, figures: Sequence[DrawnFigure], record: str, python: str
 ) -> str:
-    """`again` is what gives the same in Python, or nothing."""
-    csv = f'<a href="{study.name}.csv">{study.name}.csv</a>'
-    ways = [f"Numbers: {csv}"]
-    if again:
-        ways.append('<a href="#python">the same in Python</a>')
-    ways.append('<a href="#method">how it was computed</a>')
+    """Return the page. `python` is code that gives the same numbers, or empty."""
+    links = [f'Numbers: <a href="{study.name}.csv">{study.name}.csv</a>']
+    if python:
+        links.append('<a href="#python">the same in Python</a>')
+    links.append('<a href="#method">how it was computed</a>')
+    question = study.question.replace("-", "\N{NON-BREAKING HYPHEN}")
     parts = [
-        heading(study.question),
+        f"<h1>{escape(question)}</h1>",
         *(f'<p class="finding">{escape(sentence)}</p>' for sentence in report.findings),
-        f'<nav class="files" aria-label="This page">{", ".join(ways)}.</nav>',
-        *(_figure(each) + _files(each) for each in drawn),
+        f'<nav class="files" aria-label="This page">{", ".join(links)}.</nav>',
+        *(_figure(figure) + _downloads(figure) for figure in figures),
         *(_table(table) for table in report.tables),
         '<h2 id="method">How it was computed</h2>',
-        f'<p class="faint">{WORDS}</p>',
+        f'<p class="faint">{EXPLANATION}</p>',
         _formulas(study.formulas),
         *(f"<p>{escape(paragraph)}</p>" for paragraph in report.method),
-        f"<p>The code is <code>{escape(study.run.__module__)}</code>, which says more.</p>",
-        _again(study.name, again) if again else "",
+        f"<p>For more, read <code>{escape(study.run.__module__)}</code>.</p>",
+        _python(study.name, python) if python else "",
         _folded("Run record", _code(record, "Run record")),
     ]
-    return document(f"{study.question} – deniable", parts)
+    return _document(f"{study.question} – deniable", parts)
 
 
-def heading(question: str) -> str:
-    """A page's title, which no line breaks at a hyphen."""
-    return f"<h1>{escape(question.replace('-', NO_BREAK))}</h1>"
-
-
-def document(title: str, parts: Iterable[str]) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head>\n<body><main>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n</main></body></html>\n"
-    )
-
-
-def excerpt(report: Report, drawn: Sequence[DrawnFigure]) -> str:
-    """What was found, for a notebook's own page: sentences and figures."""
+def excerpt(report: Report, figures: Sequence[DrawnFigure]) -> str:
+    """Return the findings and figures, for a notebook's own page."""
     sentences = (f"<p>{escape(sentence)}</p>" for sentence in report.findings)
-    return "\n".join([*sentences, *map(_figure, drawn)])
-
-
-def _figure(drawn: DrawnFigure) -> str:
-    drawing = inline(drawn.svg, drawn.name, drawn.caption)
-    return (
-        f"<figure>{_wide(drawing, f'Figure: {drawn.name}')}"
-        f"<figcaption>{escape(drawn.caption)}</figcaption></figure>"
-    )
-
-
-def _files(drawn: DrawnFigure) -> str:
-    links = (
-        f'<a href="{drawn.name}.{kind}" aria-label="Figure {drawn.name} as {kind.upper()}">'
-        f"{kind.upper()}</a>"
-        for kind in ("svg", "png")
-    )
-    return f'<p class="files">This figure: {", ".join(links)}</p>'
-
-
-def _formulas(formulas: Iterable[tuple[str, str]]) -> str:
-    """What is computed, typeset by the browser."""
-    lines = "".join(
-        f"<dt>{escape(words)}</dt><dd>{_wide(mathml(text), words)}</dd>" for words, text in formulas
-    )
-    return f"<dl>{lines}</dl>" if lines else ""
-
-
-def _again(name: str, again: str) -> str:
-    read = (
-        f'import csv\n\nwith open("{name}.csv", encoding="utf-8") as file:\n'
-        "    rows = list(csv.DictReader(file))"
-    )
-    return (
-        '<h2 id="python">The same in Python</h2>'
-        "<p>This computes every number of this page anew:</p>"
-        f"{_code(again, 'Python that computes it')}"
-        f"<p>and this reads those that were written:</p>{_code(read, 'Python that reads it')}"
-    )
-
-
-def _wide(inside: str, name: str) -> str:
-    """What may be wider than the screen is scrolled, with the keyboard too."""
-    label = escape(name, quote=True)
-    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{inside}</div>'
-
-
-def _folded(title: str, inside: str) -> str:
-    return f"<details><summary>{escape(title)}</summary>{inside}</details>"
-
-
-def _code(text: str, label: str) -> str:
-    return f'<pre tabindex="0" role="region" aria-label="{escape(label)}">{escape(text)}</pre>'
-
-
-def inline(svg: str, name: str, caption: str) -> str:
-    """Text and axes take the page's colours; names inside become those of this figure alone."""
-    drawing = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    for color in ON_DARK:
-        drawing = drawing.replace(color, f"var(--c{color[1:]}, {color})")
-    drawing = re.sub(r'\bid="', f'id="{name}-', drawing)
-    drawing = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", drawing)
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    return drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(caption)}" ', 1)
-
-
-def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
-    body = "".join(_rows(table))
-    whole = _wide(
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", table.title
-    )
-    if len(table.rows) > LONG:
-        return _folded(f"{table.title} ({len(table.rows)} lines)", whole)
-    return f"<h2>{escape(table.title)}</h2>{whole}"
-
-
-def _rows(table: Table) -> Iterator[str]:
-    for row in table.rows:
-        yield "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+    return "\n".join([*sentences, *map(_figure, figures)])
 
 
 def index_page(cards: Iterable[str]) -> str:
     """Return the page of `simulate all`: a card for each study."""
     title = "What does privacy cost?"
-    parts = [f"<h1>{title}</h1>", f'<p class="faint">{WORDS}</p>', '<ul class="cards">']
-    return document(f"{title} – deniable", [*parts, *cards, "</ul>"])
+    parts = [f"<h1>{title}</h1>", f'<p class="faint">{EXPLANATION}</p>', '<ul class="cards">']
+    return _document(f"{title} – deniable", [*parts, *cards, "</ul>"])
 
 
 def card(study: Study, report: Report) -> str:
@@ -206,3 +107,86 @@ def card(study: Study, report: Report) -> str:
         f'<img src="{study.name}/{figure.name}.svg" alt="{escape(figure.caption)}">'
         f"<p>{escape(report.findings[0])}</p></li>"
     )
+
+
+def _document(title: str, parts: Iterable[str]) -> str:
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _figure(figure: DrawnFigure) -> str:
+    drawing = _scrolling(_inline(figure.svg, figure.name, figure.caption), f"Figure: {figure.name}")
+    return f"<figure>{drawing}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+
+
+def _downloads(figure: DrawnFigure) -> str:
+    links = (
+        f'<a href="{figure.name}.{kind}" aria-label="Figure {figure.name} as {kind.upper()}">'
+        f"{kind.upper()}</a>"
+        for kind in ("svg", "png")
+    )
+    return f'<p class="files">Download this figure: {", ".join(links)}</p>'
+
+
+def _formulas(formulas: Iterable[tuple[str, str]]) -> str:
+    parts = []
+    for number, (words, formula) in enumerate(formulas):
+        drawing = _inline(formula_svg(formula), f"formula-{number}", f"{words}: {formula}")
+        parts.append(f"<dt>{escape(words)}</dt><dd>{_scrolling(drawing, words)}</dd>")
+    return f"<dl>{''.join(parts)}</dl>" if parts else ""
+
+
+def _python(name: str, code: str) -> str:
+    read = (
+        f'import csv\n\nwith open("{name}.csv", encoding="utf-8") as file:\n'
+        "    rows = list(csv.DictReader(file))"
+    )
+    return (
+        '<h2 id="python">The same in Python</h2>'
+        "<p>This computes every number of this page again:</p>"
+        f"{_code(code, 'Python that computes it')}"
+        f"<p>This reads the numbers that were written:</p>{_code(read, 'Python that reads it')}"
+    )
+
+
+def _scrolling(content: str, name: str) -> str:
+    """Return a box that scrolls, also by keyboard, if its content is wider than the screen."""
+    label = escape(name, quote=True)
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{content}</div>'
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def _code(text: str, label: str) -> str:
+    return f'<pre tabindex="0" role="region" aria-label="{escape(label)}">{escape(text)}</pre>'
+
+
+def _inline(svg: str, name: str, label: str) -> str:
+    """Return a drawing for the page, with the page's colours and with ids of its own."""
+    drawing = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    for color in ON_DARK:
+        drawing = drawing.replace(color, f"var(--c{color[1:]}, {color})")
+    drawing = re.sub(r'\bid="', f'id="{name}-', drawing)
+    drawing = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", drawing)
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    return drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in table.rows
+    )
+    whole = _scrolling(
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", table.title
+    )
+    if len(table.rows) > MAX_OPEN_ROWS:
+        return _folded(f"{table.title} ({len(table.rows)} lines)", whole)
+    return f"<h2>{escape(table.title)}</h2>{whole}"

@@ -83,7 +83,7 @@ class Study:
     run: Run
     report: Callable[[Options, Sequence[Row]], Report]
     check: Callable[[dict[str, Any]], Options] = dict  # of all options; raises WrongUse
-    formulas: Sequence[tuple[str, str]] = ()  # (words, formula)
+    formulas: Sequence[tuple[str, str]] = ()  # (words, TeX): see `figures.formula_svg`
     where: str = "local"  # where cells run by default
 
 

@@ -290,7 +290,7 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("whoever guesses one answer from a report is right with at most", "e^ε / (1 + e^ε)"),
-        ("a family of k with one answer", "tanh(k ε / 2)"),
+        ("whoever guesses one answer from a report is right with at most", r"\dfrac{e^ε}{1 + e^ε}"),
+        ("a family of k with one answer", r"\tanh(k ε / 2)"),
     ),
 )

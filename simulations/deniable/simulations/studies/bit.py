@@ -331,9 +331,9 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("devices, these people", "V / n, V = e^ε / (e^ε - 1)^2"),
-        ("a trusted server, these people", "2 V / n^2"),
-        ("devices, their population with a share s of yes", "(V + s (1 - s)) / n"),
-        ("a trusted server, their population", "s (1 - s) / n + 2 V / n^2"),
+        ("devices, these people", r"\dfrac{V}{n}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}"),
+        ("a trusted server, these people", r"\dfrac{2V}{n^2}"),
+        ("devices, their population with a share s of yes", r"\dfrac{V + s(1 - s)}{n}"),
+        ("a trusted server, their population", r"\dfrac{s(1 - s)}{n} + \dfrac{2V}{n^2}"),
     ),
 )

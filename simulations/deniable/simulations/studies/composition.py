@@ -171,11 +171,11 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("T rounds added up", "T ε"),
-        ("advanced composition", "√(2 T ln(1 / δ)) ε + T ε (e^ε - 1)"),
+        ("T rounds added up", r"T ε"),
+        ("advanced composition", r"\sqrt{2T \ln(1 / δ)}\, ε + T ε (e^ε - 1)"),
         (
             "exact, for reports of one bit",
-            'δ = "Σ"_l "C"(T, l) max(0, e^((T - l) ε) - e^(E + l ε)) / (1 + e^ε)^T',
+            r"δ = \sum_l \binom{T}{l} \dfrac{\max(0,\ e^{(T - l) ε} - e^{E + l ε})}{(1 + e^ε)^T}",
         ),
     ),
 )

@@ -265,13 +265,13 @@ STUDY = Study(
     formulas=(
         (
             "devices, one drawn question of m, about their population",
-            "m (V + 1 / 4) / n, V = e^ε / (e^ε - 1)^2",
+            r"\dfrac{m (V + 1/4)}{n}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}",
         ),
-        ("a trusted server, noise on each count, small ε", "2 m^2 / (ε n)^2"),
+        ("a trusted server, noise on each count, small ε", r"\dfrac{2m^2}{(ε n)^2}"),
         (
             "a trusted server, noise of a cube on all counts together, small ε",
-            "(m + 1) (m + 2) / (3 (ε n)^2)",
+            r"\dfrac{(m + 1)(m + 2)}{3 (ε n)^2}",
         ),
-        ("a trusted server, Gaussian noise", "m / (μ n)^2"),
+        ("a trusted server, Gaussian noise", r"\dfrac{m}{(μ n)^2}"),
     ),
 )

@@ -349,8 +349,8 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("devices, V(x) being that of the mechanism's table for a person at x", "V(x) / n"),
-        ("a trusted server, as a share of the range", "2 / (n ε)^2"),
-        ("and of their population", 'σ^2 / n "more"'),
+        ("devices, V(x) being that of the mechanism's table for a person at x", r"\dfrac{V(x)}{n}"),
+        ("a trusted server, as a share of the range", r"\dfrac{2}{(n ε)^2}"),
+        ("and of their population", r"\dfrac{σ^2}{n}\ \mathrm{more}"),
     ),
 )

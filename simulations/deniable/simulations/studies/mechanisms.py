@@ -290,5 +290,5 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
-    formulas=(("what is compared", 'n · "variance" / "least"'),),
+    formulas=(("what is compared", r"\dfrac{n \cdot \mathrm{variance}}{\mathrm{least}}"),),
 )

@@ -225,8 +225,8 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("a guess from one report", "e^ε / (1 + e^ε)"),
-        ("fresh reports of T rounds change the odds by at most", "e^(T ε)"),
-        ("latched reports", "e^ε"),
+        ("a guess from one report", r"\dfrac{e^ε}{1 + e^ε}"),
+        ("fresh reports of T rounds change the odds by at most", r"e^{T ε}"),
+        ("latched reports", r"e^ε"),
     ),
 )

@@ -217,8 +217,8 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("devices", "n V(ε), V(ε) = e^ε / (e^ε - 1)^2"),
-        ("shuffled, at the ε₀ of a report that n of them can have", "n V(ε₀)"),
-        ("a trusted server", "2 V(ε)"),
+        ("devices", r"n V(ε), \quad V(ε) = \dfrac{e^ε}{(e^ε - 1)^2}"),
+        ("shuffled, at the ε₀ of a report that n of them can have", r"n V(ε_0)"),
+        ("a trusted server", r"2 V(ε)"),
     ),
 )

@@ -242,8 +242,14 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("a trusted server that keeps a width w of k blocks' means", "1 / n + 8 w^2 / (ε^2 k n)"),
-        ("devices, a search for the median", "π C^2 / (2 n), C = 1 / tanh(ε / 2)"),
-        ("devices, clipped at three deviations", "9 C^2 / n"),
+        (
+            "a trusted server that keeps a width w of k blocks' means",
+            r"\dfrac{1}{n} + \dfrac{8w^2}{ε^2 k n}",
+        ),
+        (
+            "devices, a search for the median",
+            r"\dfrac{π C^2}{2n}, \quad C = \dfrac{1}{\tanh(ε / 2)}",
+        ),
+        ("devices, clipped at three deviations", r"\dfrac{9 C^2}{n}"),
     ),
 )

@@ -207,9 +207,9 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("devices, PrivUnit", "(1 / m^2 - 1) / n"),
-        ("a trusted server, pure noise", "4 d (d + 1) / (ε n)^2"),
-        ("a trusted server, Gaussian noise", "d σ^2"),
-        ("no local protocol is below, about the population", "1 / (n m^2)"),
+        ("devices, PrivUnit", r"\dfrac{1 / m^2 - 1}{n}"),
+        ("a trusted server, pure noise", r"\dfrac{4d(d + 1)}{(ε n)^2}"),
+        ("a trusted server, Gaussian noise", r"d σ^2"),
+        ("no local protocol is below, about the population", r"\dfrac{1}{n m^2}"),
     ),
 )

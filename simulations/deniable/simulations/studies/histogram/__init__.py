@@ -183,12 +183,15 @@ STUDY = Study(
     formulas=(
         (
             "devices; of those who hold an option p say so, of others q",
-            "V(f) / n = (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)",
+            r"\dfrac{V(f)}{n} = \dfrac{f p (1 - p) + (1 - f) q (1 - q)}{n (p - q)^2}",
         ),
-        ("a trusted server's noisy bins", "2 h / (n^2 (h - 1)^2), h = e^(ε / 2)"),
+        ("a trusted server's noisy bins", r"\dfrac{2h}{n^2 (h - 1)^2}, \quad h = e^{ε / 2}"),
         (
             "no mechanism on devices has a smaller sum",
-            "(k - 1)^2 / (n T), T = max_d k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2",
+            (
+                r"\dfrac{(k - 1)^2}{n T}, \quad "
+                r"T = \max_d \dfrac{k d (k - d) (e^ε - 1)^2}{(d e^ε + k - d)^2}"
+            ),
         ),
     ),
 )

@@ -159,8 +159,11 @@ STUDY = Study(
     report=report,
     where="pool",
     formulas=(
-        ("devices that are asked in sequence", "(V + α (1 - α)) / (n f^2), V = e^ε / (e^ε - 1)^2"),
-        ("a trusted server", "α (1 - α) / (n f^2) + 8 / (ε n f)^2"),
-        ("without privacy", "α (1 - α) / (n f^2)"),
+        (
+            "devices that are asked in sequence",
+            r"\dfrac{V + α(1 - α)}{n f^2}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}",
+        ),
+        ("a trusted server", r"\dfrac{α(1 - α)}{n f^2} + \dfrac{8}{(ε n f)^2}"),
+        ("without privacy", r"\dfrac{α(1 - α)}{n f^2}"),
     ),
 )

@@ -22,12 +22,12 @@ STUDY = Study(
     report=make_report,
     where="pool",
     formulas=(
-        ("what is known of the numbers", "E |X|^k <= 1"),
+        ("what is known of the numbers", r"\mathrm{E}\,|X|^k \leq 1"),
         (
             "devices: cut at τ, one bit with C = 1 / tanh(ε / 2)",
-            '"risk" <= b_k^2 τ^(2 - 2 k) + C^2 τ^2 / n',
+            r"\mathrm{risk} \leq b_k^2\, τ^{2 - 2k} + \dfrac{C^2 τ^2}{n}",
         ),
-        ("how fast errors fall on devices", '"risk" ~ (n ε^2)^(-(k - 1) / k)'),
-        ("no protocol at all is below", '"risk" >= 1 / (1 + √n)^2'),
+        ("how fast errors fall on devices", r"\mathrm{risk} \sim (n ε^2)^{-(k - 1) / k}"),
+        ("no protocol at all is below", r"\mathrm{risk} \geq \dfrac{1}{(1 + \sqrt{n})^2}"),
     ),
 )

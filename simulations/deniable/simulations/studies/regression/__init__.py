@@ -98,10 +98,25 @@ STUDY = Study(
     report=report,
     where="pool",
     formulas=(
-        ("a line, and a logistic regression", "y = θ x + e, P(y = 1) = 1 / (1 + e^(-θ x))"),
-        ("devices, gradients of a line", "16 C^2 S^2 / n, C = 1 / tanh(ε / 2), S = 1 / (2 E x^2)"),
-        ("devices, sums with the best split", "(√A + √B)^2 / (n (E x^2)^2)"),
-        ("devices that say whether x and y agree", "(V + a (1 - a)) / (n D^2)"),
-        ("a trusted exponential mechanism, a line", '"Var" e / (n E x^2) + 8 S / (ε n)'),
+        (
+            "a line, and a logistic regression",
+            r"y = θ x + e, \quad P(y = 1) = \dfrac{1}{1 + e^{-θ x}}",
+        ),
+        (
+            "devices, gradients of a line",
+            (
+                r"\dfrac{16 C^2 S^2}{n}, \quad C = \dfrac{1}{\tanh(ε / 2)}, \quad "
+                r"S = \dfrac{1}{2 \mathrm{E} x^2}"
+            ),
+        ),
+        (
+            "devices, sums with the best split",
+            r"\dfrac{(\sqrt{A} + \sqrt{B})^2}{n (\mathrm{E} x^2)^2}",
+        ),
+        ("devices that say whether x and y agree", r"\dfrac{V + a(1 - a)}{n D^2}"),
+        (
+            "a trusted exponential mechanism, a line",
+            r"\dfrac{\mathrm{Var}\, e}{n \mathrm{E} x^2} + \dfrac{8S}{ε n}",
+        ),
     ),
 )

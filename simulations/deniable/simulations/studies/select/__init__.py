@@ -198,11 +198,14 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("a trusted server's exponential mechanism is right", "P = 1 / (1 + (k - 1) e^(-ε g / 2))"),
-        ("no curator is right in 90 % with a smaller lead", "g >= ln(9 (k - 1)) / ε"),
+        (
+            "a trusted server's exponential mechanism is right",
+            r"P = \dfrac{1}{1 + (k - 1) e^{-ε g / 2}}",
+        ),
+        ("no curator is right in 90 % with a smaller lead", r"g \geq \dfrac{\ln(9 (k - 1))}{ε}"),
         (
             "no devices tell k conditions with fewer people",
-            "n >= 4 V k ((1 - β) ln k - ln 2) / δ^2",
+            r"n \geq \dfrac{4 V k ((1 - β) \ln k - \ln 2)}{δ^2}",
         ),
     ),
 )

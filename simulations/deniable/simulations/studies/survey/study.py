@@ -157,7 +157,7 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("half of a 95 % interval, about", "1.96 √(V / n)"),
-        ("people for a wanted half width h", "n = V (1.96 / h)^2"),
+        ("half of a 95 % interval, about", r"1.96 \sqrt{V / n}"),
+        ("people for a wanted half width h", r"n = V (1.96 / h)^2"),
     ),
 )

@@ -288,9 +288,12 @@ STUDY = Study(
     formulas=(
         (
             "devices, one drawn character of T",
-            "3 T C^2 / (16 n), T = d (d + 1) / 2, C = 1 / tanh(ε / 2)",
+            (
+                r"\dfrac{3 T C^2}{16 n}, \quad T = \dfrac{d(d + 1)}{2}, \quad "
+                r"C = \dfrac{1}{\tanh(ε / 2)}"
+            ),
         ),
-        ("a trusted server, noise on each cell", "2 d^2 (d - 1)^2 / (ε n)^2"),
-        ("a trusted server, noise on each character", "3 T^2 / (2 (ε n)^2)"),
+        ("a trusted server, noise on each cell", r"\dfrac{2 d^2 (d - 1)^2}{(ε n)^2}"),
+        ("a trusted server, noise on each character", r"\dfrac{3 T^2}{2 (ε n)^2}"),
     ),
 )

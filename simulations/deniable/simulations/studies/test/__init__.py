@@ -247,10 +247,13 @@ STUDY = Study(
     report=report,
     check=_check,
     formulas=(
-        ("devices say yes with probability", "(1 + (e^ε - 1) s) / (e^ε + 1)"),
+        ("devices say yes with probability", r"\dfrac{1 + (e^ε - 1) s}{e^ε + 1}"),
         (
             "people that devices take to tell a share s from t, about",
-            "n ≈ (z_α + z_β)^2 (V + s (1 - s)) / (t - s)^2, V = e^ε / (e^ε - 1)^2",
+            (
+                r"n \approx \dfrac{(z_α + z_β)^2 (V + s(1 - s))}{(t - s)^2}, \quad "
+                r"V = \dfrac{e^ε}{(e^ε - 1)^2}"
+            ),
         ),
     ),
 )
