@@ -10,7 +10,7 @@ from deniable.client.net.delivery import PASSING
 from deniable.server.http.openapi import document
 from deniable.server.pages.problems import WORDS
 from deniable.server.pages.survey_page import OUTCOMES
-from deniable.shared.refusals import EnvelopeCode, RequestCode
+from deniable.shared.errors import EnvelopeCode, RequestCode
 
 PROTOCOL = Path(__file__).parents[1] / "shared" / "PROTOCOL.md"
 OF_ENVELOPES, OF_REQUESTS = get_args(EnvelopeCode), get_args(RequestCode)

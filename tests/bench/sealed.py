@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from deniable.shared.envelope import Envelope
-from deniable.shared.sealing import SEALED_TYPE, seal, unseal
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal, unseal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
 from deniable.simulations.demo.server_process import deniable
 from tests.bench.ingest import bare, upload

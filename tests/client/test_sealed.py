@@ -11,7 +11,7 @@ import pytest
 from deniable.client.sent import read_summary
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidPolicy
-from deniable.shared.sealing import SEALED_TYPE, parse_sealed, unseal
+from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from deniable.shared.survey.document import parse_document, survey_id
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, LATER, Answer, Script, bit, document, serving

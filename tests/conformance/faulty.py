@@ -21,7 +21,7 @@ from deniable.client.net import delivery, exchange, listing, transport, uploader
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, sending, surveys
 from deniable.client.state.ledger import Ledger
-from deniable.shared import envelope, sealing
+from deniable.shared import envelope, sealed_envelope
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, keys, questions
@@ -485,12 +485,12 @@ def leaves_the_seal_out() -> None:
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")
 def seals_to_a_key_of_its_own() -> None:
     own = keys.public_hex(X25519PrivateKey.generate())
-    put(answering, "_packed", lambda survey, made: sealing.seal(made, own).pack())
+    put(answering, "_packed", lambda survey, made: sealed_envelope.seal(made, own).pack())
 
 
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")
 def pads_to_another_size() -> None:
-    put(sealing, "SIZES", sealing.SIZES[1:])
+    put(sealed_envelope, "SIZES", sealed_envelope.SIZES[1:])
 
 
 @fault("integers_are_those_of_the_vectors")

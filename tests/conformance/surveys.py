@@ -12,7 +12,7 @@ from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.sealing import SEALED_TYPE, parse_sealed, unseal
+from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from tests.client.scripted import (
     ANSWERS,
     OTHER_KEY,

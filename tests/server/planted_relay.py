@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from deniable.server.relay.forwarding import Forwarder
 from deniable.server.relay.holding import Holding
 from deniable.shared.cli.command import main
-from deniable.shared.sealing import SealedEnvelope
+from deniable.shared.sealed_envelope import SealedEnvelope
 
 keep = Holding.keep
 turn = Forwarder.turn

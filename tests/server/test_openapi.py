@@ -23,7 +23,7 @@ from deniable.server.store import PublishedSurvey
 from deniable.server.surveys import listing
 from deniable.shared.envelope import Envelope
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.sealing import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 from deniable.shared.survey.document import render_document
 from deniable.shared.survey.keys import public_hex, sign
 from tests.server.contract import unlike

@@ -26,7 +26,7 @@ from deniable.server.relay.front import Front
 from deniable.server.relay.holding import Full, Holding
 from deniable.server.relay.settings import Settings
 from deniable.shared.envelope import Envelope
-from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
 from tests.command import run_alone

@@ -25,7 +25,7 @@ from deniable.server.relay import forwarding
 from deniable.server.relay.forwarding import Forwarder
 from deniable.server.relay.holding import Holding
 from deniable.server.relay.settings import Settings
-from deniable.shared.sealing import SealedEnvelope, parse_sealed
+from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
 from tests.eventually import PATIENCE, eventually
 from tests.server.relays import relaying
 from tests.server.test_overload import PROGRAM

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.shared.sealing import (
+from deniable.shared.sealed_envelope import (
     HEADER,
     LENGTHS,
     MAGIC,

@@ -27,7 +27,7 @@ from deniable.client import Client, Policy
 from deniable.server.http.auth import new_token
 from deniable.server.intake.recovery import open_recovered
 from deniable.server.store import create_store, open_store
-from deniable.shared.sealing import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
 from tests.eventually import PATIENCE, eventually
 from tests.server.relays import start_relay

@@ -26,7 +26,7 @@ from deniable.server.http.auth import new_token
 from deniable.server.http.openapi import document
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE
-from deniable.shared.sealing import SEALED_TYPE
+from deniable.shared.sealed_envelope import SEALED_TYPE
 from tests.server.surveys import published
 from tests.server.test_kills import this_month
 from tests.server.world import Server, serving

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.store import PublishedSurvey
-from deniable.shared.sealing import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 from deniable.shared.survey.keys import mark_of, public_hex
 from tests.command import run, run_alone
 from tests.server.surveys import envelope, survey

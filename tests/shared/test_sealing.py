@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, InvalidSurvey, WrongUse
-from deniable.shared.sealing import SIZES, SealedEnvelope, parse_sealed, seal, unseal
+from deniable.shared.sealed_envelope import SIZES, SealedEnvelope, parse_sealed, seal, unseal
 from deniable.shared.survey.document import Symbols, parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import (
     create_key,

@@ -7,7 +7,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.envelope import Envelope, encode_report
-from deniable.shared.sealing import (
+from deniable.shared.sealed_envelope import (
     CONTEXT,
     HEADER,
     MAGIC,

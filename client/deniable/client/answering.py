@@ -170,7 +170,7 @@ def _packed(survey: Survey, envelope: Envelope) -> bytes:
     """As it waits and travels, also on every retry: sealed where the survey names a key."""
     if survey.sealed_to is None:
         return envelope.pack()
-    from deniable.shared.sealing import seal
+    from deniable.shared.sealed_envelope import seal
 
     return seal(envelope, survey.sealed_to).pack()
 

@@ -1,27 +1,56 @@
-"""Every error that deniable raises on purpose, in one tree.
+"""The tree of errors, and the codes by which a server refuses.
 
     DeniableError
     ├── InvalidEpsilon      an ε that is not an exact decimal above 0 and at most 20   (ValueError)
-    ├── InvalidSurvey       a survey document that nobody should answer                (ValueError)
-    ├── InvalidPolicy       a policy that an app cannot have meant                     (ValueError)
+    ├── InvalidSurvey       a mistake in a survey document                             (ValueError)
+    ├── InvalidPolicy       a mistake in an app's policy                               (ValueError)
     ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
-    ├── InvalidPerson       an id for which an app keeps no person                     (ValueError)
-    ├── InvalidEnvelope     bytes that are not envelopes, or an envelope not taken     (ValueError)
+    ├── InvalidPerson       a person's id that cannot be used                          (ValueError)
+    ├── InvalidEnvelope     bytes that are not envelopes, or a refused envelope        (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
-    ├── WrongUse            a command called with what it cannot use: exit code 2
-    ├── Refused             a server, or a store, said no: exit code 3
-    ├── Unfinished          work that could not be done: whatever tried it died
-    └── StoreUnusable       a data folder or database that this version must not touch
+    ├── WrongUse            a command with arguments that it cannot use: exit code 2
+    │   └── WrongField          a field of the planner's form
+    ├── Refused             a request that a server or a store refused: exit code 3
+    │   └── UnknownSurvey       a text that names no survey, or several
+    ├── Unfinished          work whose worker died at each attempt
+    ├── StoreUnusable       a data folder or database that this version must not use
+    │   ├── StateBlocked        a client's state that another process holds
+    │   ├── Damaged             data that a disk has damaged
+    │   └── StoreLost           a store that was deleted or replaced while in use
+    ├── NoTable             no optimal table was found for a question
+    ├── Unreachable         no answer from a server (client)
+    ├── TooLarge            a reply larger than the client reads                       (ValueError)
+    ├── ProxyRefused        an HTTP proxy that opens no tunnel                            (OSError)
+    ├── HttpError           an HTTP request that is answered with a problem document
+    ├── Unavailable         a server that cannot accept reports now
+    ├── Full                a relay that cannot hold more
+    ├── NotTaken            a batch that the server behind a relay did not accept
+    └── Refusal             a request that a relay refuses
 
-A message says what was wrong, what was got and what to do. It never carries an answer: messages
-end in logs, and an answer never leaves the device.
+A message states what was wrong, what was received and how to fix it. It never contains an answer:
+messages end up in logs, and an answer never leaves the device.
 """
 
-from deniable.shared.refusals import EnvelopeCode, RequestCode
+from typing import Literal
+
+# The only codes: types, so that no other text can stand where a code is meant.
+# In the receipt of an envelope:
+EnvelopeCode = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
+# In the problem document of a request:
+RequestCode = Literal[
+    "bad-body",
+    "too-many",
+    "too-long",
+    "rate-limited",
+    "invalid-survey",
+    "untrusted-survey",
+    "other-questions",
+    "list-full",
+]
 
 
 class DeniableError(Exception):
-    """The base of all of them: catch this to catch everything that is ours."""
+    """Base of all errors that deniable raises on purpose."""
 
 
 class InvalidEpsilon(DeniableError, ValueError):
@@ -29,7 +58,7 @@ class InvalidEpsilon(DeniableError, ValueError):
 
 
 class InvalidSurvey(DeniableError, ValueError):
-    """A survey document with a mistake: `key` names the place, `problem` mistake and cure."""
+    """A mistake in a survey document: `key` names the place, `problem` the mistake and the fix."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"{key}: {problem}")
@@ -37,11 +66,11 @@ class InvalidSurvey(DeniableError, ValueError):
 
 
 class InvalidPolicy(DeniableError, ValueError):
-    """A policy that cannot be meant: no key, a cap that is not a decimal, a key that is not one."""
+    """A mistake in an app's policy: no key, an invalid key, a cap that is not a decimal."""
 
 
 class InvalidAnswer(DeniableError, ValueError):
-    """An answer to a question that the app's policy does not declare. Never carries the answer."""
+    """An answer to a question that the app's policy does not declare. Never contains the answer."""
 
     def __init__(self, question: str) -> None:
         super().__init__(
@@ -52,17 +81,17 @@ class InvalidAnswer(DeniableError, ValueError):
 
 
 class InvalidPerson(DeniableError, ValueError):
-    """An id that names no person: empty, very long, or no text. Never carries the id."""
+    """A person's id that cannot be used. Never contains the id."""
 
     def __init__(self, mistake: str) -> None:
         super().__init__(
-            "a person's id is a text of 1 to 1000 characters, the app's own for them; "
+            "a person's id must be a text of 1 to 1000 characters that the app chooses; "
             f"this one cannot be used: {mistake}; nothing was recorded"
         )
 
 
 class InvalidEnvelope(DeniableError, ValueError):
-    """Bytes or JSON that are no envelopes. `code` is for programs, the detail for people."""
+    """Bytes or JSON that are not envelopes. `code` is for programs, `detail` for people."""
 
     def __init__(self, code: EnvelopeCode | RequestCode, detail: str) -> None:
         super().__init__(detail)
@@ -70,28 +99,28 @@ class InvalidEnvelope(DeniableError, ValueError):
 
 
 class UntrustedSurvey(DeniableError):
-    """The signature is missing or wrong, or its key is not one that the app ships with."""
+    """A survey without a valid signature by a key that the app or server trusts."""
 
 
 class WrongUse(DeniableError):
-    """A command was called with something that it cannot use."""
+    """A command with arguments that it cannot use."""
 
 
 class Refused(DeniableError):
-    """What was asked was understood, and refused."""
+    """A valid request that a server or a store refuses."""
 
 
 class Unfinished(DeniableError):
-    """Pieces of work whose worker died each time, also alone; nothing half-done was kept."""
+    """Work whose worker died at each attempt, also alone. No partial result is kept."""
 
     def __init__(self, items: list[str]) -> None:
         named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
         super().__init__(
-            f"{len(items)} of the pieces of work ended their process each time they were tried: "
-            f"{named}. No result was written; give them more memory, or leave them out."
+            f"{len(items)} of the pieces of work ended their process at every attempt: {named}. "
+            "No result was written; give them more memory, or leave them out."
         )
         self.items = items
 
 
 class StoreUnusable(DeniableError):
-    """The data folder or database is not one that this version may read or write."""
+    """A data folder or database that this version must not read or write."""

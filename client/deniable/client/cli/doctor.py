@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from deniable.shared.cli.verb import Finding, Verb, show_findings
 from deniable.shared.errors import WrongUse
 
+MAX_TIMEOUT_SECONDS = 3_600
+
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help="check the way to a server, and its list")
@@ -26,6 +28,11 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     if chosen.server is None and chosen.state is None:
         raise WrongUse("name what to look at: --server URL, --state DIR, or both")
+    if not 0 < chosen.timeout <= MAX_TIMEOUT_SECONDS:
+        raise WrongUse(
+            f"--timeout must be above 0 and at most {MAX_TIMEOUT_SECONDS} seconds, "
+            f"got {chosen.timeout}"
+        )
     return show_findings(_findings(chosen), chosen)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from deniable.client.escaping import escaped
 from deniable.client.net.transport import Reply
-from deniable.shared.refusals import EnvelopeCode
+from deniable.shared.errors import EnvelopeCode
 
 FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
 MOST_RETRY_AFTER = 3600.0

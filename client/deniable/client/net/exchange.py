@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
 
 from deniable.client.net.proxy import Proxy, ProxyRefused
+from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
     import ssl
@@ -33,8 +34,8 @@ HEADERS = {
 }
 
 
-class TooLarge(ValueError):
-    """More was said than is ever read."""
+class TooLarge(DeniableError, ValueError):
+    """A reply larger than the client reads."""
 
 
 def connected(

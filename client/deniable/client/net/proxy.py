@@ -6,13 +6,13 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from deniable.shared.errors import InvalidPolicy
+from deniable.shared.errors import DeniableError, InvalidPolicy
 
 CURE = 'write the proxy as "http://proxy.example:3128", or with a name as "http://user:password@…"'
 
 
-class ProxyRefused(OSError):
-    """The proxy makes no tunnel. Of what it says, only the status is kept."""
+class ProxyRefused(DeniableError, OSError):
+    """A proxy that opens no tunnel. Only the status of its reply is kept."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the proxy said {status}")

@@ -203,7 +203,7 @@ class Uploader(ForkAware):
 
     def _send(self, first: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
-        from deniable.shared.sealing import MAGIC, SEALED_TYPE
+        from deniable.shared.sealed_envelope import MAGIC, SEALED_TYPE
 
         sealed = first.packed.startswith(MAGIC)
         carrier = self._relay if sealed and self._relay else self._transport

@@ -57,7 +57,7 @@ def run(chosen: Namespace) -> int:
     from deniable.server.process.calling import checked
     from deniable.server.relay.serving import relay
     from deniable.server.relay.settings import Settings
-    from deniable.shared.sealing import BATCH
+    from deniable.shared.sealed_envelope import BATCH
 
     token = chosen.token or os.environ.get(TOKEN)
     if not token:

@@ -31,9 +31,8 @@ from deniable.shared.envelope import (
     parse_envelopes,
     parse_json_envelopes,
 )
-from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.refusals import EnvelopeCode, RequestCode
-from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope, parse_sealed
+from deniable.shared.errors import EnvelopeCode, InvalidEnvelope, RequestCode
+from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed
 
 FROM_ANYONE = 1  # envelope in a body, and report in it, without an app token
 BODY_PROBLEMS: dict[str, int] = {

@@ -15,8 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from deniable.shared.envelope import MAX_BODY_BYTES
-from deniable.shared.errors import DeniableError
-from deniable.shared.refusals import RequestCode
+from deniable.shared.errors import DeniableError, RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"

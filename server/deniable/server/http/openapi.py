@@ -25,7 +25,7 @@ from deniable.shared.envelope import (
     MAX_JSON_BYTES,
     MAX_REPORTS,
 )
-from deniable.shared.sealing import SEALED_TYPE
+from deniable.shared.sealed_envelope import SEALED_TYPE
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text

@@ -15,7 +15,7 @@ from deniable.server.http.messages import HttpError
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.sealing import UNREADABLE, SealedEnvelope, unseal
+from deniable.shared.sealed_envelope import UNREADABLE, SealedEnvelope, unseal
 from deniable.shared.survey.keys import mark_of
 
 MISSING = "the key to open this is not here now; send the same body again later"

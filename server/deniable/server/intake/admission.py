@@ -17,8 +17,7 @@ from deniable.server.intake.tally import check, tally
 from deniable.server.store import Cells, PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, NamedReports
-from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.refusals import EnvelopeCode
+from deniable.shared.errors import EnvelopeCode, InvalidEnvelope
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.keys import mark_of
 

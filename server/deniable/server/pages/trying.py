@@ -20,7 +20,7 @@ from deniable.server.http.operations import readiness
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report, json_envelope
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.sealing import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 
 ID_BYTES = 16
 MOST_SHOWN = 600  # bytes of a report

@@ -25,7 +25,7 @@ from deniable.server.process.calling import OPENER
 from deniable.server.relay.holding import Holding
 from deniable.server.relay.settings import Settings
 from deniable.shared.errors import DeniableError
-from deniable.shared.sealing import SEALED_TYPE, SealedEnvelope
+from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope
 
 BODY_BYTES = 2**19
 BODY_ENVELOPES = 1_000

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from deniable.server.relay.holding import Full, Holding
 from deniable.shared.errors import DeniableError, InvalidEnvelope
-from deniable.shared.sealing import HEADER, LENGTHS, SEALED_TYPE, SealedEnvelope, parse_sealed
+from deniable.shared.sealed_envelope import (
+    HEADER,
+    LENGTHS,
+    SEALED_TYPE,
+    SealedEnvelope,
+    parse_sealed,
+)
 
 if TYPE_CHECKING:
     from granian.rsgi import Scope

@@ -26,7 +26,7 @@ from deniable.server.disk import PRIVATE_FOLDER, sync
 from deniable.server.relay.waiting import HOUR, Wait
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, InvalidEnvelope
-from deniable.shared.sealing import SealedEnvelope, parse_sealed
+from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
 
 GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
 WAITING = "waiting"

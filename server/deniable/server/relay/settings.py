@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deniable.shared.sealing import BATCH
+from deniable.shared.sealed_envelope import BATCH
 
 DAY_SECONDS = 86_400.0
 MOST_BYTES = 256 * 2**20

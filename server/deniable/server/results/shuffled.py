@@ -9,7 +9,7 @@ from typing import Literal
 from deniable.server.estimation.shuffled import shuffled_epsilon
 from deniable.server.results.document import Shuffled
 from deniable.shared.privacy.epsilon import BILLION
-from deniable.shared.sealing import BATCH
+from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 
 Among = Literal["batch", "round"]
