@@ -316,7 +316,7 @@ def test_rounds_that_still_take_reports_are_not_archived(tmp_path: Path) -> None
         take(store, asked, 0)
     assert asked_json("archive", "--data", data, "--to", tmp_path / "archive") == {"rounds": []}
     said = refused(3, "archive", "--round", 0, "--data", data, "--to", tmp_path / "archive")
-    assert "no round 0 is over" in said
+    assert "round 0 has not ended" in said
     assert not (tmp_path / "archive").exists()
 
 

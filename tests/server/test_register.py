@@ -98,13 +98,13 @@ def test_a_mirror_notices_a_history_that_was_written_anew(tmp_path: Path) -> Non
     mirror.write_text(run("register", "--data", data, "--json").stdout)
     with create_store(data) as store:
         published(store, survey(name="three"))
-    assert "goes on from" in run("register", "--data", data, "--check", mirror).stdout
+    assert "continues" in run("register", "--data", data, "--check", mirror).stdout
     alone = run("register", "--data", again, "--check")
     assert alone.returncode == 0
-    assert "alone detects nothing" in alone.stdout
+    assert "That alone proves nothing" in alone.stdout
     beside = run("register", "--data", again, "--check", mirror)
     assert beside.returncode == 1
-    assert "entry 1 is not what" in beside.stdout
+    assert "entry 1 differs from" in beside.stdout
     with create_store(tmp_path / "short") as store:
         published(store, survey(name="one"))
     cut = run("register", "--data", tmp_path / "short", "--check", mirror, "--json")

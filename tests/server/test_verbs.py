@@ -245,9 +245,9 @@ def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -
     assert "no surveys that can be closed" in refused(
         3, "survey", "close", "app-health", "--data", data
     )
-    assert "was closed before" in run("survey", "close", str(first), "--data", data).stdout
+    assert "was already closed" in run("survey", "close", str(first), "--data", data).stdout
     again = run("survey", "publish", file, "--data", data)
-    assert "was closed, and stays closed" in again.stdout
+    assert "was closed and stays closed" in again.stdout
 
 
 def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:

@@ -1,4 +1,4 @@
-"""`deniable register`: what has become of every survey that was ever published here."""
+"""`deniable register`: the history of every survey that was ever published here."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.place import add_place
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 
 if TYPE_CHECKING:
     from deniable.server.store import RegisterEntry
 
-ALONE = (
-    "the chain fits together, which alone detects nothing: whoever runs a server can show "
-    "everybody another one. Keep what --json prints elsewhere, and compare: --check FILE"
+UNWITNESSED = (
+    "the chain is consistent. That alone proves nothing: an operator can replace the whole chain. "
+    "Keep the output of --json on another machine, and compare later: --check FILE"
 )
 
 
@@ -28,31 +28,28 @@ def arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="FILE",
-        help="whether the chain fits together, and goes on from what --json printed earlier",
+        help="check the chain, and that it continues the earlier output of --json in FILE",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
-def run(chosen: Namespace) -> int:
-    entries = _entries(chosen)
-    fault = None if chosen.check is None else _fault(entries, chosen.check)
-    if chosen.json:
-        document = {"entries": [vars(each) for each in entries]}
-        checked = {} if chosen.check is None else {"well": fault is None, "fault": fault}
-        print(json.dumps(document | checked))
-    else:
-        print("\n".join([*map(_line, entries), *_verdict(entries, chosen.check, fault)]))
+def run(args: Namespace) -> int:
+    entries = _entries(args)
+    fault = None if args.check is None else _fault(entries, args.check)
+    checked = {} if args.check is None else {"well": fault is None, "fault": fault}
+    document = {"entries": [vars(entry) for entry in entries], **checked}
+    show(args, document, [*map(_line, entries), *_verdict(entries, args.check, fault)])
     return 1 if fault else 0
 
 
-def _entries(chosen: Namespace) -> list[RegisterEntry]:
-    if chosen.server:
+def _entries(args: Namespace) -> list[RegisterEntry]:
+    if args.server:
         from deniable.server.analysis.remote import remote_register
 
-        return remote_register(chosen.server)
+        return remote_register(args.server)
     from deniable.server.store import open_store
 
-    with open_store(chosen.data) as store:
+    with open_store(args.data) as store:
         return store.register()
 
 
@@ -63,9 +60,9 @@ def _fault(entries: Sequence[RegisterEntry], file: str) -> str | None:
     if fault is None and file:
         kept = _mirrored(Path(file))
         if list(entries[: len(kept)]) != kept:
-            same = (one == other for one, other in zip(entries, kept, strict=False))
-            at = next((n for n, well in enumerate(same, 1) if not well), len(entries) + 1)
-            fault = f"entry {at} is not what {file} says: what was published has been changed"
+            pairs = enumerate(zip(entries, kept, strict=False), 1)
+            number = next((n for n, (now, then) in pairs if now != then), len(entries) + 1)
+            fault = f"entry {number} differs from {file}: the published history has been changed"
     return fault
 
 
@@ -73,7 +70,7 @@ def _mirrored(file: Path) -> list[RegisterEntry]:
     from deniable.server.store import RegisterEntry
 
     try:
-        return [RegisterEntry(**each) for each in json.loads(file.read_text("utf-8"))["entries"]]
+        return [RegisterEntry(**entry) for entry in json.loads(file.read_text("utf-8"))["entries"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise WrongUse(
             f"{file} cannot be read as a register; write one: deniable register --json > {file}"
@@ -89,17 +86,17 @@ def _line(entry: RegisterEntry) -> str:
 
 def _verdict(entries: Sequence[RegisterEntry], check: str | None, fault: str | None) -> list[str]:
     if not entries:
-        return ["nothing was ever published here"]
+        return ["no survey was ever published here"]
     if check is None:
         return []
     if fault is not None:
         return [f"FAULT: {fault}"]
-    return [f"the chain goes on from {check}" if check else ALONE]
+    return [f"the chain is consistent and continues {check}" if check else UNWITNESSED]
 
 
 REGISTER = Verb(
     "register",
-    "show the public register of surveys, and check it",
+    "show and check the public register of surveys",
     arguments,
     run,
     example="deniable register --data ./data --check",

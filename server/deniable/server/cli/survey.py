@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -12,58 +11,60 @@ from typing import TYPE_CHECKING
 
 from deniable.server.cli import annotating, deleting
 from deniable.server.cli.place import add_place, folder, option
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from deniable.server.glance import ListedSurvey
     from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
 NO_FOLDER = (
-    "a database keeps no signing key: make one elsewhere with deniable keys new FILE, and publish "
-    "with --key FILE"
+    "a database stores no signing key: make one on another machine with deniable keys new FILE, "
+    "and publish with --key FILE"
 )
 
 
 def arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="write a commented survey to begin with")
+    new = actions.add_parser("new", help="write a commented survey to start from")
     new.add_argument("file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE")
-    check = actions.add_parser("check", help="say what a survey gives away and what it will tell")
+    check = actions.add_parser(
+        "check", help="report a survey's privacy cost and expected margins of error"
+    )
     publish = actions.add_parser("publish", help="sign a survey and publish it")
     publish.add_argument(
-        "--key", metavar="FILE", help="the signing key (else one in the data folder)"
+        "--key", metavar="FILE", help="the signing key (default: one in the data folder)"
     )
     publish.add_argument(
         "--replace",
         action="store_true",
-        help="also where other questions are open under the same name",
+        help="publish even if an open survey of this name has other questions",
     )
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
-    show = actions.add_parser(
-        "show", help="say what a published survey asks, or print its document"
+    show_ = actions.add_parser("show", help="describe a published survey, or print its document")
+    close = actions.add_parser("close", help="close a survey permanently: refuse further reports")
+    annotate = actions.add_parser(
+        "annotate", help="mark an event in its figures: a release, an outage"
     )
-    close = actions.add_parser("close", help="take no more reports of a survey, for good")
-    noted = actions.add_parser("annotate", help="draw a line in its figures: a release, an outage")
-    noted.add_argument("--remove", action="store_true", help="take it away again")
-    gone = actions.add_parser("delete", help="delete a survey and all its data, for good")
-    gone.add_argument("--yes", action="store_true", help="without asking for its id")
-    for action in (show, close, noted, gone):
+    annotate.add_argument("--remove", action="store_true", help="remove the mark")
+    delete = actions.add_parser("delete", help="delete a survey and all its data permanently")
+    delete.add_argument("--yes", action="store_true", help="do not ask for its id")
+    for action in (show_, close, annotate, delete):
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
-    noted.add_argument("day", metavar="DATE", help="on which it happened: 2026-12-01")
-    noted.add_argument("words", metavar="WORDS", help='what happened: "2.4 released"')
-    listed = actions.add_parser("list", help="list what is published")
-    for action in (publish, show, close, noted, gone, listed):
+    annotate.add_argument("day", metavar="DATE", help="the day of the event: 2026-12-01")
+    annotate.add_argument("words", metavar="WORDS", help='the event: "2.4 released"')
+    listed = actions.add_parser("list", help="list published surveys")
+    for action in (publish, show_, close, annotate, delete, listed):
         add_place(action)
-    for action in (check, publish, show, close, noted, gone, listed):
-        action.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(check, publish, show_, close, annotate, delete, listed)
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     actions = {
         "new": _new,
         "check": _check,
@@ -74,39 +75,34 @@ def run(chosen: Namespace) -> int:
         "annotate": annotating.run,
         "delete": deleting.run,
     }
-    return actions[chosen.action](chosen)
+    return actions[args.action](args)
 
 
-def _new(chosen: Namespace) -> int:
+def _new(args: Namespace) -> int:
     from deniable.server.surveys.survey_file import template
 
-    text = template(_today())
     try:
-        with chosen.file.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with args.file.open("x", encoding="utf-8") as file:
+            file.write(template(_today()))
     except FileExistsError:
-        raise WrongUse(f"{chosen.file} already exists; name a new file") from None
-    print(f"{chosen.file}: edit it, then: deniable survey check {chosen.file}")
+        raise WrongUse(f"{args.file} already exists; name a new file") from None
+    print(f"{args.file}: edit it, then: deniable survey check {args.file}")
     return 0
 
 
-def _check(chosen: Namespace) -> int:
+def _check(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.surveys.listing import check_size
     from deniable.shared.survey.document import render_document
 
-    survey = _read(chosen.file)
+    survey = _read(args.file)
     check_size(render_document(survey))
-    found = warnings(survey, _today())
-    if chosen.json:
-        print(json.dumps(facts(survey) | {"warnings": found}, ensure_ascii=False))
-    else:
-        print("\n".join(describe(survey)))
-        _warn(found)
-    return 0
+    caveats = warnings(survey, _today())
+    document = facts(survey) | {"warnings": caveats}
+    return show(args, document, [*describe(survey), *_warning_lines(caveats)])
 
 
-def _publish(chosen: Namespace) -> int:
+def _publish(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
     from deniable.server.store import create_store
     from deniable.server.surveys.catalogue import Catalogue
@@ -114,116 +110,99 @@ def _publish(chosen: Namespace) -> int:
     from deniable.shared.survey.document import render_document
     from deniable.shared.survey.keys import public_hex, sign
 
-    survey = _read(chosen.file)
+    survey = _read(args.file)
     document = render_document(survey)
-    with create_store(chosen.data) as store:
+    with create_store(args.data) as store:
         catalogue = Catalogue(store)
         earlier = survey_to_replace(catalogue.surveys(), survey, document, _today())
-        if earlier and not chosen.replace and (reason := refusal(earlier, survey)):
-            raise Refused(f"{reason} Publish with --replace, or under another name.")
-        key = _signing_key(chosen)
+        if earlier and not args.replace and (reason := refusal(earlier, survey)):
+            raise Refused(f"{reason} Use --replace to publish anyway, or choose another name.")
+        key = _signing_key(args)
         store.enrol_key(public_hex(key))
         published = catalogue.publish(document, sign(document, key), public_hex(key))
-    found = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
-    if chosen.json:
-        identity = {"id": published.id, "key": published.key, "state": _state(published)}
-        print(json.dumps(facts(survey) | identity | {"warnings": found}, ensure_ascii=False))
-        return 0
-    print("\n".join(describe(survey)))
-    _warn(found)
+    caveats = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
+    identity = {"id": published.id, "key": published.key, "state": _state(published)}
+    summary = facts(survey) | identity | {"warnings": caveats}
     if published.closed:
-        print("warning: this survey was closed, and stays closed: change anything in it")
-    print(f"published as {published.id}\nsigned by the key {published.key}")
-    return 0
+        caveats.append(
+            "this survey was closed and stays closed; to reopen it, change anything in it"
+        )
+    receipt = f"published as {published.id}\nsigned by the key {published.key}"
+    return show(args, summary, [*describe(survey), *_warning_lines(caveats), receipt])
 
 
-def _signing_key(chosen: Namespace) -> Ed25519PrivateKey:
+def _signing_key(args: Namespace) -> Ed25519PrivateKey:
     from deniable.shared.survey.keys import create_key, load_key, public_hex
 
-    if chosen.key is not None:
-        return load_key(chosen.key)
-    file = folder(chosen.data, NO_FOLDER) / KEY_FILE
+    if args.key is not None:
+        return load_key(args.key)
+    file = folder(args.data, NO_FOLDER) / KEY_FILE
     if file.exists():
         return load_key(str(file))
     key = create_key(str(file))
     print(
-        f"made a signing key in {file}, for first steps: with it, anyone who breaks into the\n"
-        "server can publish surveys. Before you ask real people, make one elsewhere with\n"
-        "deniable keys new FILE, and publish with --key FILE.\n"
-        f"Apps trust this one by Policy(keys=[{public_hex(key)!r}], ...)",
+        f"made a signing key in {file}, for trying things out: anyone who breaks into the server\n"
+        "can publish surveys with it. Before you ask real people, make a key on another machine\n"
+        "with deniable keys new FILE, and publish with --key FILE.\n"
+        f"Apps trust this key with Policy(keys=[{public_hex(key)!r}], ...)",
         file=sys.stderr,
     )
     return key
 
 
-def _list(chosen: Namespace) -> int:
+def _list(args: Namespace) -> int:
     from deniable.server.glance import glance
 
-    surveys, now = glance(chosen.data).surveys, datetime.now(UTC)
-    if chosen.json:
-        rows = [
-            {
-                "id": each.id,
-                "name": each.survey.name,
-                "state": each.state(now),
-                "opens": each.survey.opens.isoformat(),
-                "closes": each.survey.closes.isoformat(),
-                "epsilon": {
-                    "round": each.survey.round_epsilon,
-                    "survey": each.survey.lifetime_epsilon,
-                },
-            }
-            for each in surveys
-        ]
-        print(json.dumps({"surveys": rows}, ensure_ascii=False))
-        return 0
-    for each in surveys:
-        said = each.said
-        days = f"{said['opens']} to {said['closes']}"
-        print(f"{each.id[:12]}  {each.state(now):7}  {days}  {said['name']}")
-    if not surveys:
-        print(
-            "nothing is published yet; begin with: deniable survey new, then "
-            f"deniable survey publish FILE {option(chosen.data)}"
-        )
-    return 0
+    surveys, now = glance(args.data).surveys, datetime.now(UTC)
+    if args.json:  # only JSON needs the surveys themselves, which take long to read
+        return show(args, {"surveys": [_row(published, now) for published in surveys]}, ())
+    lines = [
+        f"{published.id[:12]}  {published.state(now):7}  {published.said['opens']} to "
+        f"{published.said['closes']}  {published.said['name']}"
+        for published in surveys
+    ]
+    publish = f"deniable survey publish FILE {option(args.data)}"
+    empty = f"no survey is published yet; start with: deniable survey new, then {publish}"
+    return show(args, None, lines or [empty])
 
 
-def _show(chosen: Namespace) -> int:
+def _row(published: ListedSurvey, now: datetime) -> dict[str, object]:
+    survey = published.survey
+    return {
+        "id": published.id,
+        "name": survey.name,
+        "state": published.state(now),
+        "opens": survey.opens.isoformat(),
+        "closes": survey.closes.isoformat(),
+        "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
+    }
+
+
+def _show(args: Namespace) -> int:
     from msgspec import to_builtins
 
     from deniable.server.results.advice import describe
     from deniable.server.store import open_store
     from deniable.server.surveys.catalogue import Catalogue, entry
 
-    with open_store(chosen.data) as store:
-        published = Catalogue(store).find(chosen.survey)
-    if chosen.json:
-        shown = to_builtins(entry(published)) | {
-            "name": published.name,
-            "state": _state(published),
-        }
-        print(json.dumps(shown, ensure_ascii=False))
-        return 0
-    print("\n".join(describe(published.survey)))
-    print(f"{_state(published)}, id {published.id}\nsigned by the key {published.key}")
-    return 0
+    with open_store(args.data) as store:
+        published = Catalogue(store).find(args.survey)
+    document = to_builtins(entry(published)) | {"name": published.name, "state": _state(published)}
+    identity = f"{_state(published)}, id {published.id}\nsigned by the key {published.key}"
+    return show(args, document, [*describe(published.survey), identity])
 
 
-def _close(chosen: Namespace) -> int:
+def _close(args: Namespace) -> int:
     from deniable.server.store import open_store
     from deniable.server.surveys.catalogue import Catalogue
 
-    with open_store(chosen.data) as store:
-        published = Catalogue(store).to_close(chosen.survey)
+    with open_store(args.data) as store:
+        published = Catalogue(store).to_close(args.survey)
         store.close_survey(published.sequence)
-    if chosen.json:
-        print(json.dumps({"id": published.id, "name": published.name, "state": "closed"}))
-    elif published.closed:
-        print(f"{published.name} ({published.id[:12]}) was closed before")
-    else:
-        print(f"closed {published.name} ({published.id[:12]}): its reports are refused from now on")
-    return 0
+    document = {"id": published.id, "name": published.name, "state": "closed"}
+    named = f"{published.name} ({published.id[:12]})"
+    done = f"closed {named}: its reports are refused from now on"
+    return show(args, document, [f"{named} was already closed" if published.closed else done])
 
 
 def _read(file: Path) -> Survey:
@@ -244,9 +223,8 @@ def _tell(progress: str) -> None:
         print(progress, file=sys.stderr)
 
 
-def _warn(found: Sequence[str]) -> None:
-    for warning in found:
-        print(f"warning: {warning}")
+def _warning_lines(caveats: Sequence[str]) -> list[str]:
+    return [f"warning: {caveat}" for caveat in caveats]
 
 
 def _state(published: PublishedSurvey) -> str:
