@@ -27,7 +27,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Choice
+from deniable.shared.survey.kinds.choice import Choice
 from tests.bench.measure import Measurement
 from tests.server.estimation.fixed import EPSILONS, designs, law
 from tests.server.estimation.single import statements

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.statements import counted
+from deniable.server.estimation.estimators import counted
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.privacy.epsilon import Epsilon
@@ -21,7 +21,7 @@ from deniable.shared.privacy.mechanisms import (
 )
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.shared.survey.questions import Choice
+from deniable.shared.survey.kinds.choice import Choice
 from tests.bench.measure import Measurement, compare, seconds
 from tests.survey_texts import bit, choice, number, survey_text
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from deniable.server.estimation.texts.found import found
 from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.kinds.text import MOST_LENGTH
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import MOST_LENGTH, Text
 from deniable.simulations.population import text_tally
 from tests.bench.measure import Measurement
 from tests.survey_texts import question as in_toml

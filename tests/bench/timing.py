@@ -29,8 +29,13 @@ from scipy.stats import rankdata
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace, mechanisms
 from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
+from deniable.shared.survey.kinds.bit import Bit
+from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.number import Number
+from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.vector import Vector
 from tests.bench.measure import Measurement
 from tests.shared.test_same_operations import EarlyReturn, asking
 
@@ -99,8 +104,10 @@ def of(name: str, question: Question) -> Iterator[Measurement]:
             return of_text(name, question)
         case Vector():
             return of_vector(name, question)
-        case _:
+        case Bit() | Choice():
             return of_options(name, question)
+        case _:
+            raise AssertionError(f"no timing for {question.kind}")
 
 
 def questions() -> Iterator[tuple[str, Question]]:

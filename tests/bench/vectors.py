@@ -20,7 +20,7 @@ from deniable.shared.privacy.families.vector_design import AXIS
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds import Vector
+from deniable.shared.survey.kinds.vector import Vector
 from tests.bench.measure import Measurement
 
 DIMENSIONS, EPSILONS = (10, 100, 1_000), ("0.5", "1", "2", "4")

@@ -135,7 +135,7 @@ def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
 
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
-    column = [row[64] for row in number.mechanism.rows]  # type: ignore[union-attr] # a number's
+    column = [row[64] for row in number.mechanism.rows]  # type: ignore[attr-defined] # a number's
     told = numbers(reported([number], [64])[0].odds)
     assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
 

@@ -17,7 +17,7 @@ import pytest
 
 from deniable.server.estimation import forgery_test
 from deniable.server.estimation.crossed import Pair, unbiased_shares
-from deniable.server.estimation.statements import counted
+from deniable.server.estimation.estimators import counted
 from deniable.server.estimation.support_counts import support_counts
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
@@ -83,7 +83,7 @@ def test_the_truth_is_inside_of_the_server_s_intervals(name: str) -> None:
     for low, high in (statement.these, statement.every):
         assert (low < truth).all()
         assert (truth < high).all()
-    wrong = question.mechanism.unbiased_share(cells[:OPTIONS] / sum(HELD))  # type: ignore[union-attr]  # a design
+    wrong = question.mechanism.unbiased_share(cells[:OPTIONS] / sum(HELD))  # type: ignore[attr-defined]  # a design
     assert np.abs(wrong - truth).max() > 0.3
 
 

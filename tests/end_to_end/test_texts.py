@@ -18,7 +18,7 @@ from deniable.server.results import survey_results
 from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.demo.server_process import running_server
 from deniable.simulations.population import text_tally
 from tests.command import asked_json

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from deniable.server.store import PublishedSurvey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 from tests import survey_texts as texts
 from tests.server.surveys import choice, survey
 from tests.server.world import World, world

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from deniable.server.store import PublishedSurvey, Store
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Number, Question, Text, Vector
+from deniable.shared.survey.kinds.base import Question, ShareQuestion
+from deniable.shared.survey.kinds.number import Number
+from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import fixed
 from tests.server.surveys import until_spring
 from tests.server.world import World
@@ -41,9 +44,10 @@ def draw_cells(
         rows = [np.array(row) / ONE for row in question.mechanism.rows]
     elif isinstance(question, Text):
         return np.asarray(fixed(question.mechanism, held, 1, rng).counts[0])
-    elif mechanism.name == "unary":
-        return _unary(question.mechanism, np.array(held), rng)
     else:
+        assert isinstance(question, ShareQuestion)
+        if mechanism.name == "unary":
+            return _unary(question.mechanism, np.array(held), rng)
         rows = [_row(question.mechanism, answer) for answer in range(len(held))]
     draws = [rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True)]
     counts: npt.NDArray[np.int64] = np.sum(draws, axis=0, dtype=np.int64)

@@ -12,7 +12,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, encode_report
 from deniable.shared.survey.document import Survey, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex, sign
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 from tests import survey_texts as texts
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

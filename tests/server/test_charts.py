@@ -30,7 +30,7 @@ from deniable.server.results.display import (
 from deniable.server.results.document import Difference, Row
 from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares
-from deniable.shared.survey.kinds import Statistic
+from deniable.shared.survey.kinds.base import Statistic
 
 
 def made(label: str, low: float, estimate: float, high: float) -> Row:

@@ -15,7 +15,7 @@ from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
-from deniable.shared.survey.questions import Vector
+from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import vector_sums
 from tests.server.results_data import FIRST_ROUND, NOW
 from tests.server.world import World, world

@@ -28,7 +28,7 @@ from deniable.shared.privacy.mechanisms import k_closest as module
 from deniable.shared.privacy.mechanisms.k_closest import CODEWORDS
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds import Vector
+from deniable.shared.survey.kinds.vector import Vector
 from tests.contract.test_mechanisms import exp_below
 
 Array = npt.NDArray[np.float64]

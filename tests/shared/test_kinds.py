@@ -19,7 +19,11 @@ from deniable.shared.privacy.mechanisms import (
     SplitSign,
     Unary,
 )
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Vector
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.bit import Bit
+from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.number import Number
+from deniable.shared.survey.kinds.vector import Vector
 
 ONE = Epsilon("1")
 BIT = Bit("crashed", RandomizedResponse(ONE))

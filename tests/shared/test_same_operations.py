@@ -26,8 +26,13 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, Unary, mechanisms
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
+from deniable.shared.survey.kinds.bit import Bit
+from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.number import Number
+from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.vector import Vector
 
 Instruction = tuple[object, int]
 EPSILON = Epsilon("1")

@@ -21,9 +21,10 @@ from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign, verify
+from deniable.shared.survey.kinds.number import Number
 from deniable.shared.survey.labels import NO_LABELS
 from deniable.shared.survey.periods import PERIODS
-from deniable.shared.survey.questions import Number, question_document
+from deniable.shared.survey.questions import question_document
 from tests.raising import Raising
 
 VECTOR: dict[str, Any] = json.loads(

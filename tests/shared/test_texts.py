@@ -17,7 +17,7 @@ from deniable.shared.privacy.mechanisms import Unary
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds.beginnings import FINAL, FIRST, Beginnings
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
@@ -200,5 +200,5 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
     assert floor(4_000_000) == pytest.approx(floor(1_000_000) / 2)
     assert floor(1_000_000) == pytest.approx(0.01483, rel=1e-3)
     assert asking(16, epsilon="2").mechanism.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
-    assert QUESTION.foretold(100) == "100 people are too few to find any text"
-    assert "texts that 14,828 or more answer" in asking(8, epsilon="2").foretold(10**6)
+    assert QUESTION.expected_findings(100) == "100 people are too few to find any text"
+    assert "texts that 14,828 or more answer" in asking(8, epsilon="2").expected_findings(10**6)

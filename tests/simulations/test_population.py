@@ -27,7 +27,8 @@ from deniable.shared.privacy.mechanisms import (
 )
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.shared.survey.questions import Number, Question
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.number import Number
 from deniable.simulations.central import DiscreteLaplace, discrete_laplace, discrete_laplace_sum
 from deniable.simulations.population import JOINT, drawn, fixed, on_grid
 from deniable.simulations.population.rounding import grid_distribution

@@ -21,7 +21,7 @@ from typing import Any
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encoding import is_hex
 from deniable.shared.survey.document import Survey, Symbols
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")

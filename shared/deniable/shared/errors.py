@@ -7,6 +7,7 @@
     ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
     ├── InvalidPerson       a person's id that cannot be used                          (ValueError)
     ├── InvalidEnvelope     bytes that are not envelopes, or a refused envelope        (ValueError)
+    ├── InvalidMechanism    a class that breaks what a mechanism promises              (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
     ├── WrongUse            a command with arguments that it cannot use: exit code 2
     │   └── WrongField          a field of the planner's form
@@ -96,6 +97,10 @@ class InvalidEnvelope(DeniableError, ValueError):
     def __init__(self, code: EnvelopeCode | RequestCode, detail: str) -> None:
         super().__init__(detail)
         self.code, self.detail = code, detail
+
+
+class InvalidMechanism(DeniableError, ValueError):
+    """A mechanism that fails a check of `check_mechanism`; the message names the first one."""
 
 
 class UntrustedSurvey(DeniableError):

@@ -1,4 +1,4 @@
-"""For learning: one mechanism by itself, with its table, its noise and its estimate.
+"""One mechanism alone: for learning, and for checking a mechanism of your own.
 
     >>> asked = mechanism("bit", "1")
     >>> asked
@@ -10,35 +10,53 @@
     >>> round(asked.estimate([1, 1, 0, 1, 0])["yes"], 3)
     0.716
 
-Answers, defaults and refusals are those of a survey's question. An app uses `deniable.client`: here
-nothing is charged, and whoever randomizes one answer many times gives it away.
+Answers, defaults and refusals are those of a survey's question. An app uses `deniable.client`:
+nothing is charged here, and repeated reports of one answer reveal it.
+
+`check_mechanism` holds a class of your own to what every mechanism promises:
+
+    >>> from deniable.shared.privacy.mechanisms import Unary
+    >>> check_mechanism(Unary)[:2]
+    ['Unary at ε 0.1, size 2: proved', 'Unary at ε 0.1, size 2: whole table, bound and cells']
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
+from importlib import import_module
 from typing import Any
 
-from deniable.shared.errors import InvalidSurvey, WrongUse
-from deniable.shared.privacy.mechanism import LARGEST_TABLE
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, parse_question
+from deniable.shared.errors import InvalidMechanism, InvalidSurvey, WrongUse
+from deniable.shared.privacy.audit import audit, lower_limit, upper_limit
+from deniable.shared.privacy.certify import refusal
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import LARGEST_TABLE, MULTINOMIAL, SUMS, Mechanism
+from deniable.shared.privacy.randomness import Draw, kernel_draw
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 
-__all__ = ["Randomizer", "mechanism"]
+__all__ = ["Randomizer", "check_mechanism", "load_mechanism", "mechanism"]
 
 NAME = "asked"
+ESTIMATIONS = ("shares", "mean")  # those that have an estimate without the server
+CHECKED_EPSILONS = "0.1", "1", "4"
+CHECKED_SIZES = 1, 2, 3, 5, 8, 11  # and the least that is proved
+MAX_SYMBOLS, MAX_ANSWERS = 4_096, 64  # of a table that is enumerated
+MAX_SAMPLED_SYMBOLS = 64
+REPORTS, AUDITED_REPORTS = 4_000, 20_000
+FALSE_ALARM = 1e-9  # of all frequencies of one mechanism
 
 
 class Randomizer:
-    """What a question of a survey does, for one answer or for a list of reports.
+    """The mechanism of a survey's question, for one answer or a list of reports.
 
     Made by `mechanism`.
     """
 
-    def __init__(self, question: Bit | Choice | Number) -> None:
+    def __init__(self, question: Question) -> None:
         self.question, self.mechanism = question, question.mechanism
 
     def __repr__(self) -> str:
@@ -46,8 +64,8 @@ class Randomizer:
         return f"{kind.label} at ε {kind.epsilon}: {kind.explain(0)}"
 
     def randomize(self, answer: object) -> int:
-        """A report of this answer: a symbol, with noise from the kernel. What does not fit goes
-        where a survey's would: to `other`, or anywhere."""
+        """Return a report of this answer: a symbol, with noise from the kernel. An answer that does
+        not fit goes where a survey's would: to `other`, or anywhere."""
         return self.question.report(answer, kernel_draw)[0]
 
     @property
@@ -59,24 +77,21 @@ class Randomizer:
                 f"{exact.answers} answers and 2^{(exact.symbols - 1).bit_length()} symbols are too "
                 "many for a table; ask for fewer options"
             )
-        symbols = list(exact.encoding.symbols())
-        return [[exact.weight(s, answer) for s in symbols] for answer in range(exact.answers)]
+        return _rows(exact)
 
     def estimate(self, reports: Sequence[int]) -> dict[str, float]:
-        """Of the people who made these reports: the share of each label, or the mean. Unbiased, and
-        never clipped."""
+        """Return the share of each label, or the mean, among the people who made these reports:
+        unbiased and never clipped."""
         if not reports or not all(map(self.mechanism.encoding.is_symbol, reports)):
             raise WrongUse("reports are one symbol or more, as `randomize` makes them")
-        match self.question:
-            case Number():
-                return {"mean": _mean(self.question, reports)}
-            case Bit() | Choice():
-                return _shares(self.question, reports)
+        return self.question.estimate(reports)
 
 
 def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:  # Any: what a survey may say
-    """As a survey's question has it: a bit; a choice with `options=[...]`; a number with `low=` and
-    `high=`. `mechanism="unary"` names one, else it is the one of least error that has a formula.
+    """Return the mechanism that a survey's question would have: a bit; a choice with
+    `options=[...]`; a number with `low=` and `high=`.
+
+    `mechanism="unary"` names one; the default is the one of least error that has a formula.
 
     >>> colours = mechanism("choice", "1", options=["red", "green", "blue"])
     >>> {colour: round(share, 3) for colour, share in colours.estimate([0, 0, 1]).items()}
@@ -84,25 +99,148 @@ def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:  # Any: what 
     """
     table = {"name": NAME, "kind": kind, "epsilon": epsilon, **more}
     try:
-        question: Question = parse_question(Reader(NAME, table))
+        question = parse_question(Reader(NAME, table))
     except InvalidSurvey as error:
         raise WrongUse(str(error)) from None
-    if not isinstance(question, Bit | Choice | Number):
-        raise WrongUse(f"kind is bit, choice or number here, got {kind}")
+    if question.estimation not in ESTIMATIONS:
+        raise WrongUse(f"only questions of shares and means work alone, got {kind}")
     return Randomizer(question)
 
 
-def _shares(question: Bit | Choice, reports: Sequence[int]) -> dict[str, float]:
-    design, counts = question.mechanism, [0] * question.mechanism.options
-    for cell in chain.from_iterable(map(design.cells_of, reports)):
-        for option in design.supported_by(cell):
-            counts[option] += 1
-    rates = (Fraction(count, len(reports)) for count in counts[question.first_label :])
-    shares = (float(design.unbiased_share(rate)) for rate in rates)
-    return dict(zip(question.labels, shares, strict=True))
+def load_mechanism(path: str) -> type[Mechanism]:
+    """Return the mechanism class that `package.module:Class` names.
+
+    >>> load_mechanism("deniable.shared.privacy.mechanisms:Unary").name
+    'unary'
+    """
+    module, _, name = path.partition(":")
+    try:
+        found: object = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise WrongUse(f"there is no {path}: {error}; write package.module:Class") from None
+    if not (isinstance(found, type) and issubclass(found, Mechanism)):
+        raise WrongUse(f"{path} is not a mechanism; derive it from a class of privacy.families")
+    return found
 
 
-def _mean(question: Number, reports: Sequence[int]) -> float:
-    values, (low, high) = question.mechanism.values, map(Fraction, question.range)
-    place = sum(values[symbol] for symbol in reports) / (len(reports) * question.mechanism.steps)
-    return float(low + (high - low) * place)
+def check_mechanism(subject: type[Mechanism] | Mechanism, draw: Draw = kernel_draw) -> list[str]:
+    """Check that a mechanism keeps what every mechanism promises; return the checks it passed.
+
+    A class is checked at several ε and small sizes, an instance as it is. In this order: its ε and
+    its table by exact arithmetic; cells and estimates by enumeration; its payloads; that every
+    answer takes the same draws; and, by sampling, that reports follow the table and give away no
+    more than ε (a right mechanism fails with probability 1e-9). Raises InvalidMechanism at the
+    first check that fails.
+    """
+    if isinstance(subject, Mechanism):
+        return list(_checked(subject, draw))
+    instances = [
+        subject(Epsilon(text), size)
+        for text in CHECKED_EPSILONS
+        for size in sorted({*CHECKED_SIZES, min(subject.proved_sizes)})
+        if size in subject.sizes and (not subject.given or size in subject.proved_sizes)
+    ]
+    if not instances:
+        raise InvalidMechanism(f"{subject.__name__}: `sizes` has none of {CHECKED_SIZES}")
+    return [check for made in instances for check in _checked(made, draw)]
+
+
+def _checked(made: Mechanism, draw: Draw) -> Iterator[str]:
+    title = f"{type(made).__name__} at ε {made.epsilon}, size {made.size}"
+    symbols = made.symbols >> made.encoding.public_bits
+    is_small = symbols <= MAX_SYMBOLS and made.answers <= MAX_ANSWERS
+    checks: dict[str, Callable[[Mechanism], str | None]] = {
+        "proved": refusal,
+        **({"whole table, bound and cells": _table_fault} if is_small else {}),
+        "unbiased": lambda made: made.bias() if is_small else None,
+        "payloads": _payload_fault,
+        "the same draws for every answer": _draw_fault,
+        "reports follow the table": lambda made: _frequency_fault(made, draw),
+        "audited": lambda made: _audit_fault(made, draw),
+    }
+    for name, fault_of in checks.items():
+        if fault := fault_of(made):
+            raise InvalidMechanism(f"{title}: {name}: {fault}")
+        yield f"{title}: {name}"
+
+
+def _rows(made: Mechanism) -> list[list[Fraction]]:
+    symbols = list(made.encoding.symbols())
+    return [[made.weight(symbol, answer) for symbol in symbols] for answer in range(made.answers)]
+
+
+def _table_fault(made: Mechanism) -> str | None:
+    rows, stated = _rows(made), Fraction(*made.worst_ratio())
+    for answer, row in enumerate(rows):
+        if sum(row) != 1 or min(row) <= 0:
+            return f"the row of answer {answer} adds up to {float(sum(row))}, least {min(row)}"
+    worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
+    if worst > stated:
+        return f"`worst_ratio` states {float(stated):.6g}, and the rows have {float(worst):.6g}"
+    cells = [set(made.cells_of(symbol)) for symbol in made.encoding.symbols()]
+    if (made.joint == MULTINOMIAL) != all(len(own) == 1 for own in cells):
+        return f"`joint` is {made.joint}, and reports count in {len(max(cells, key=len))} cells"
+    for answer, row in enumerate(rows):
+        for cell in range(made.cells if made.joint != SUMS else 0):
+            rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
+            if abs(rate * ONE - made.rate(cell, answer)) > 1:
+                return f"`rate` of cell {cell} for answer {answer} is not that of the rows"
+    return None
+
+
+def _payload_fault(made: Mechanism) -> str | None:
+    encoding = made.encoding
+    for cell in range(min(made.cells, MAX_SYMBOLS)):
+        symbol = encoding.symbol_in(cell)
+        if not (0 <= symbol < encoding.limit and encoding.is_symbol(symbol)):
+            return f"`symbol_in` of cell {cell} is no symbol"
+        if cell not in set(encoding.cells_of(symbol)):
+            return f"`symbol_in` of cell {cell} does not count in it"
+        if encoding.from_json(encoding.to_json(symbol)) != symbol:
+            return f"symbol {symbol} is another one after `to_json` and `from_json`"
+    return None
+
+
+def _draw_fault(made: Mechanism) -> str | None:
+    """The bits that are drawn must not depend on the answer, nor on the outcome."""
+    patterns = set()
+    for answer in {0, made.answers // 2, made.answers - 1}:
+        for word in (0, 1, -1, 0x5555_5555_5555_5555):
+            asked: list[int] = []
+
+            def draw(bits: int, word: int = word, asked: list[int] = asked) -> int:
+                asked.append(bits)
+                return word % (1 << bits)
+
+            symbol = made.randomize(made.answer_at(answer), draw)
+            if not made.encoding.is_symbol(symbol):
+                return f"a draw of {word:#x} makes {symbol}, which is no symbol"
+            patterns.add(tuple(asked))
+    if len(patterns) > 1:
+        return f"it draws {sorted(patterns)} bits, depending on the answer or the outcome"
+    return None
+
+
+def _frequency_fault(made: Mechanism, draw: Draw) -> str | None:
+    symbols = list(made.encoding.symbols()) if made.symbols <= MAX_SAMPLED_SYMBOLS else []
+    error = FALSE_ALARM / max(1, 2 * made.answers * len(symbols))
+    for answer in range(made.answers if symbols else 0):
+        counts = dict.fromkeys(symbols, 0)
+        for _ in range(REPORTS):
+            counts[made.randomize(made.answer_at(answer), draw)] += 1
+        for symbol, count in counts.items():
+            stated = float(made.weight(symbol, answer))
+            low, high = (limit(count, REPORTS, error) for limit in (lower_limit, upper_limit))
+            if not low <= stated <= high:
+                return (
+                    f"{count} of {REPORTS} reports of answer {answer} are symbol {symbol}, whose "
+                    f"probability is stated as {stated:.4g}"
+                )
+    return None
+
+
+def _audit_fault(made: Mechanism, draw: Draw) -> str | None:
+    if made.symbols >> made.encoding.public_bits > MAX_SYMBOLS:
+        return None
+    seen = audit(made, AUDITED_REPORTS, FALSE_ALARM, draw)
+    return None if seen.holds else f"reports give away at least ε {seen.at_least:.3g}"

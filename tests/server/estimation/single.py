@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.estimators import counted
 from deniable.server.estimation.forgery_test import Cells, Fit, fits
-from deniable.server.estimation.statements import Statements, counted
+from deniable.server.estimation.statements import Statements
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 
 def fit(mechanism: Mechanism, cells: Cells, reports: int) -> Fit:

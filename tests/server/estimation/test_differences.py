@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation.differences import Differences, differences, halved, reach, side
+from deniable.server.estimation.estimators import counted
 from deniable.server.estimation.fixed_people import limits, noise
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.statements import counted
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Bit, Choice, Question
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.bit import Bit
+from deniable.shared.survey.kinds.choice import Choice
 from tests.server.estimation.fixed import designs, law
 from tests.server.estimation.single import statements
 

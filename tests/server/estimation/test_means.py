@@ -15,7 +15,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Number
+from deniable.shared.survey.kinds.number import Number
 from tests.bench.coverage import Cell, beyond, draw_counts, measure, populations, table_of
 from tests.plausible import assert_implausible, assert_plausible
 

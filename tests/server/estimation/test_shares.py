@@ -15,7 +15,8 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Bit, Choice
+from deniable.shared.survey.kinds.bit import Bit
+from deniable.shared.survey.kinds.choice import Choice
 from tests.server.estimation.single import statements
 
 DESIGNS = [

@@ -22,7 +22,7 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
 )
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Choice
+from deniable.shared.survey.kinds.choice import Choice
 from tests.server.estimation.single import statements
 
 OPTIONS, PEOPLE, PICKED = 300, 20_000, 20

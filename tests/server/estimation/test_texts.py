@@ -20,7 +20,7 @@ from deniable.server.estimation.texts.digits import NEVER, following, whole
 from deniable.server.estimation.texts.found import counts_of
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.population import text_tally
 from tests.plausible import assert_implausible, assert_plausible
 from tests.server.estimation.single import fit

@@ -33,7 +33,7 @@ from deniable.server.estimation.texts.search import BIAS, KEPT
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 

@@ -15,7 +15,7 @@ from deniable.server.estimation import estimates
 from deniable.server.estimation.texts.found import Counts, counts_of
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.population import text_tally
 from tests.bench.texts import PEOPLE, zipf
 from tests.bench.texts import asking as asking_zipf

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from deniable.server.estimation.estimators import estimates
 from deniable.server.estimation.forgery_test import FALSE_ALARM
-from deniable.server.estimation.questions import estimates
 from deniable.server.estimation.vectors import deviations, whole
 from deniable.server.intake.codeword_sums import sums
 from deniable.server.intake.tally import tally
@@ -20,7 +20,7 @@ from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.shared.survey.questions import Vector
+from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import fixed, rates, vector_sums
 from tests.plausible import assert_implausible, assert_plausible
 from tests.server.estimation.single import fit

@@ -14,7 +14,7 @@ from deniable.client.state import Transaction
 from deniable.client.state.people import OWN
 
 if TYPE_CHECKING:
-    from deniable.shared.survey.questions import Question
+    from deniable.shared.survey.kinds.base import Question
 
 MOST_KEPT = 1_000
 MOST_TEXT = 200  # characters of what one symbol says

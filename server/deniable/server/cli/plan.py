@@ -6,9 +6,10 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from deniable.server.planning.asking import FIELDS, asked, check_error, check_people
+from deniable.server.planning.asking import asked, check_error, check_people
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
+from deniable.shared.survey.kinds import KINDS
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -16,13 +17,17 @@ def _arguments(parser: ArgumentParser) -> None:
         "Say what one question will tell, before anyone is asked: with so many people, or how many "
         "it takes for a given error."
     )
-    parser.add_argument("--kind", choices=FIELDS, required=True)
+    parser.add_argument("--kind", choices=tuple(KINDS), required=True)
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
-    parser.add_argument("--options", metavar="K", type=int, help="of a choice")
-    parser.add_argument("--dimension", metavar="D", type=int, help="coordinates of a vector")
-    parser.add_argument("--length", metavar="L", type=int, default=16, help="bytes of a text")
-    parser.add_argument("--low", type=float, default=0.0, help="of a number (default 0)")
-    parser.add_argument("--high", type=float, default=1.0, help="of a number (default 1)")
+    fields = (field for kind in KINDS.values() for field in kind.plan_fields)
+    for field in {field.name: field for field in fields}.values():
+        parser.add_argument(
+            f"--{field.name}",
+            metavar=field.name[0].upper(),
+            type=int if field.is_whole else float,
+            default=field.default,
+            help=field.help,
+        )
     parser.add_argument("--mechanism", metavar="NAME", help="left out: as a survey would have it")
     parser.add_argument("--people", metavar="N", type=int, help="who answer")
     parser.add_argument(

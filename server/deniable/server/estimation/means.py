@@ -21,7 +21,7 @@ import numpy.typing as npt
 from deniable.server.estimation import bounded_mean
 from deniable.server.estimation.estimate import CONFIDENCE, Points
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.survey.questions import Number
+from deniable.shared.survey.kinds.base import MeanQuestion
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
@@ -40,33 +40,33 @@ def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
     return Fraction(total, scale * sum(counts) * table.steps)
 
 
-def means(counts: Cells, question: Number) -> Points:
+def means(counts: Cells, question: MeanQuestion) -> Points:
     """Of a number question, in its own units."""
     reports = counts.sum(-1, keepdims=True)
     rows = counts.reshape(-1, counts.shape[-1]).tolist()
     raw = np.array([_mean(row, question) for row in rows]).reshape(reports.shape)
     errors = question.span * _standard_error(counts, reports, question.mechanism)
-    return Points(raw, errors, np.clip(raw, question.low, question.high))
+    return Points(raw, errors, np.clip(raw, *question.range))
 
 
-def like(counts: Cells, question: Number, confidence: float = CONFIDENCE) -> Interval:
+def like(counts: Cells, question: MeanQuestion, confidence: float = CONFIDENCE) -> Interval:
     """The lowest and the highest mean of people like these."""
     values = _values(question.mechanism)
     return in_units(question, bounded_mean.interval(values, counts.astype(np.float64), confidence))
 
 
-def in_units(question: Number, places: Interval) -> Interval:
+def in_units(question: MeanQuestion, places: Interval) -> Interval:
     """From positions in the range, of one label each."""
-    low, high = (question.low + question.span * place[..., None] for place in places)
+    first, _ = question.range
+    low, high = (first + question.span * place[..., None] for place in places)
     return low, high
 
 
-def _mean(counts: list[int], question: Number) -> float:
+def _mean(counts: list[int], question: MeanQuestion) -> float:
     if not any(counts):
         return math.nan
-    low_end = Fraction(question.low)
-    span = Fraction(question.high) - low_end
-    return float(low_end + span * unbiased_position(counts, question.mechanism))
+    low, high = map(Fraction, question.range)
+    return float(low + (high - low) * unbiased_position(counts, question.mechanism))
 
 
 def _standard_error(counts: Cells, reports: Cells, table: NumberTable) -> Array:

@@ -1,4 +1,4 @@
-"""All that a round's counts say of a question: its estimates, and three intervals around each.
+"""Statements about one question of a round: its estimates, and three intervals around each.
 
     like     about people like these: drawn at random, and so is the noise
     these    about these very people: they are fixed, and only the noise is drawn; narrower
@@ -16,26 +16,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import (
-    clopper_pearson,
-    fixed_numbers,
-    fixed_people,
-    means,
-    repeated_looks,
-    shares,
-    vectors,
-)
 from deniable.server.estimation.estimate import Points
-from deniable.server.estimation.roots import least
-from deniable.server.estimation.support_counts import support_counts
-from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Bit, Choice, Number, Question, Text, Vector
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
@@ -104,24 +89,8 @@ def at_once(labels: int, confidence: float) -> float:
     return 1 - (1 - confidence) / labels
 
 
-def counted(question: Question, cells: Cells, reports: int | Cells, looks: bool = False) -> Counted:
-    """What is asked for is computed, and nothing else."""
-    column = np.asarray(reports)[..., None]
-    match question:
-        case Number():
-            return _Mean(question, cells, looks)
-        case Bit() | Choice():
-            return _Shares(question, cells, column, looks)
-        case Vector():
-            return _Vector(question, cells, column, looks)
-        case Text():
-            raise TypeError("what is found of a text has no labels beforehand: texts.found")
-        case _:
-            assert_never(question)
-
-
 class Counted(ABC):
-    """What is said of one question's counts; of several rounds, in a row for each."""
+    """Estimates from the counts of one question; of several rounds, in a row for each."""
 
     @property
     @abstractmethod
@@ -157,104 +126,3 @@ class Counted(ABC):
             *(points.standard_error, points.consistent, self.noise(these), self.step),
         )
         return Statements(np.stack(np.broadcast_arrays(*arrays)), self.floor(joint))
-
-
-class _Mean(Counted):
-    def __init__(self, question: Number, cells: Cells, looks: bool) -> None:
-        self._question, self._cells, self._looks = question, cells, looks
-        self._table, self._counts = question.mechanism, cells.astype(np.float64)
-
-    @cached_property
-    def points(self) -> Points:
-        return means.means(self._cells, self._question)
-
-    def like(self, confidence: float) -> Interval:
-        if not self._looks:
-            return means.like(self._cells, self._question, confidence)
-        values = fixed_numbers.positions(self._table)
-        found = repeated_looks.mean(values, self._counts, confidence)
-        return means.in_units(self._question, found)
-
-    def these(self, confidence: float) -> Interval:
-        of = repeated_looks.mean_of_these if self._looks else fixed_numbers.limits
-        return means.in_units(self._question, of(self._table, self._counts, confidence))
-
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
-        return self._question.span**2 * fixed_numbers.noise(self._table, self._counts)[..., None]
-
-    @property
-    def step(self) -> Array:
-        reports = self._counts.sum(-1, keepdims=True)
-        return self._question.span * fixed_numbers.step(self._table, reports)
-
-
-class _Shares(Counted):
-    def __init__(self, question: Bit | Choice, cells: Cells, reports: Cells, looks: bool) -> None:
-        self._design, self._reports, self._looks = question.mechanism, reports, looks
-        self._counts = support_counts(self._design, cells)[..., question.first_label :]
-
-    @cached_property
-    def points(self) -> Points:
-        return shares.shares(self._counts, self._reports, self._design)
-
-    def like(self, confidence: float) -> Interval:
-        rates = repeated_looks.rates if self._looks else clopper_pearson.limits
-        low, high = rates(self._counts, self._reports, confidence)
-        return shares.unbiased_share(low, self._design), shares.unbiased_share(high, self._design)
-
-    def these(self, confidence: float) -> Interval:
-        of = repeated_looks.holders if self._looks else fixed_people.limits
-        return of(self._counts, self._reports, self._design, confidence)
-
-    def noise(self, these: Interval) -> Array:
-        return fixed_people.noise(these, self._reports, self._design)
-
-    @property
-    def step(self) -> Array:
-        twice = 2 * self._reports.astype(object)  # whole numbers of any size
-        return (ONE / (twice * (self._design.keep - self._design.lie))).astype(np.float64)
-
-    def floor(self, confidence: float) -> Array:
-        """The least estimate that is told from 0."""
-        if self._counts.shape[-1] == 1:
-            return super().floor(confidence)
-        reports = self._reports.ravel()
-        lowest = repeated_looks.lowest_rate if self._looks else clopper_pearson.lowest
-        trials, lie = reports.astype(np.float64), self._design.lie / ONE
-
-        def is_told(counts: Cells) -> npt.NDArray[np.bool_]:
-            counts = np.minimum(counts, reports)  # one that is found is asked for again
-            return lowest(counts.astype(np.float64), trials, confidence) > lie
-
-        first = np.floor(trials * lie).astype(np.int64)  # as many as if nobody held it
-        far = np.ceil(FAR * np.sqrt(trials * lie * (1 - lie)) + FAR).astype(np.int64)
-        beyond = np.minimum(first + far, reports)
-        found = least(is_told, first, np.where(is_told(beyond), beyond, reports + 1))
-        share = shares.unbiased_share(found / reports, self._design)
-        return np.where(found <= reports, share, np.nan).reshape(self._reports.shape[:-1])
-
-
-class _Vector(Counted):
-    """What is said of people like these holds of these, too: the noise alone is less."""
-
-    def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:
-        self._reports, self._looks, self._gain = reports, looks, question.mechanism.gain
-        self._found = vectors.coordinates(cells, reports, question.mechanism)
-
-    @property
-    def points(self) -> Points:
-        return self._found
-
-    def like(self, confidence: float) -> Interval:
-        deviations = np.vectorize(vectors.deviations, [np.float64])
-        return self._found.within(deviations(self._reports, confidence, looks=self._looks))
-
-    def these(self, confidence: float) -> Interval:
-        return self.like(confidence)
-
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
-        return self.points.standard_error**2
-
-    @property
-    def step(self) -> Array:
-        return np.asarray(1 / (2 * self._reports * self._gain))

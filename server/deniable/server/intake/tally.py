@@ -28,7 +28,7 @@ from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends

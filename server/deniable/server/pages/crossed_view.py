@@ -12,7 +12,7 @@ from deniable.server.results import Crossed
 from deniable.server.results.crossing import TIMES
 from deniable.server.results.display import Figures, known_figures
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from deniable.server.pages.axes import Axis, Tick
 from deniable.server.pages.plan_form import Form
 from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
 from deniable.server.results.display import Style
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 12.0, 78.0, 24, 290, 322
 REACH = 2  # powers of ten on either side of the people

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from deniable.server.planning.asking import (
-    FIELDS,
     WrongField,
     asked,
     check_error,
@@ -22,26 +21,11 @@ from deniable.server.planning.asking import (
 from deniable.server.planning.choosing import Asked, choose
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.kinds.base import PlanField
 from deniable.shared.survey.phrases import upper_first
 
 MOST_LETTERS = 40  # of a field
-USUAL: Mapping[str, Any] = {
-    "options": 5, "low": 0.0, "high": 100.0, "length": 8, "dimension": 10,
-}  # fmt: skip
-LABELS = {
-    "options": "Options",
-    "low": "Lowest value",
-    "high": "Highest value",
-    "length": "Bytes that count",
-    "dimension": "Coordinates",
-}
-KINDS = {
-    "bit": "Yes or no",
-    "choice": "A choice",
-    "number": "A number",
-    "text": "An open text",
-    "vector": "A vector",
-}
 USUAL_EPSILON, USUAL_PEOPLE = "1", 10_000
 
 T = TypeVar("T")
@@ -91,15 +75,13 @@ class Form:
     asked: Asked = field(default_factory=dict)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        return FIELDS[self.kind]
+    def fields(self) -> tuple[PlanField, ...]:
+        return KINDS[self.kind].plan_fields
 
     @property
     def range(self) -> float:
         """What an error is a share of: 1 of a share, the range of a number."""
-        if self.kind != "number":
-            return 1.0
-        return float(self.asked["high"]) - float(self.asked["low"])
+        return KINDS[self.kind].error_unit(self.asked)
 
     def typed(self, name: str) -> str:
         return self.said.get(name, "")
@@ -135,12 +117,14 @@ def read_form(said: Mapping[str, str], fixed: Asked | None = None) -> Form:
 
 def _read_question(form: Form) -> None:
     form.kind = form.typed("kind") or "bit"
-    if form.kind not in FIELDS:
-        form.problem_first("kind", f"a kind is one of {', '.join(FIELDS)}")
+    if form.kind not in KINDS:
+        form.problem_first("kind", f"a kind is one of {', '.join(KINDS)}")
         form.kind = "bit"
     form.values = {
-        name: USUAL[name] if (value := _read(form, name, _number(name))) is None else value
-        for name in form.fields
+        field.name: field.usual
+        if (value := _read(form, field.name, _count if field.is_whole else _float)) is None
+        else value
+        for field in form.fields
     }
     typed = _read(form, "epsilon", _epsilon)
     form.epsilon = typed or _slid(form, "epsilon", "{:.10g}".format) or USUAL_EPSILON
@@ -151,10 +135,11 @@ def _read_question(form: Form) -> None:
 def _settle(form: Form) -> None:
     """On a question that there can be: what is wrong is said, and the usual taken in its place."""
     mechanism = form.typed("mechanism") or None
+    usual = {field.name: field.usual for field in form.fields}
     for values, named, most in (
         (form.values, mechanism, form.most_bytes),
         (form.values, None, None),
-        (USUAL, None, None),
+        (usual, None, None),
     ):
         try:
             question = asked(form.kind, form.epsilon, values, named)
@@ -167,7 +152,7 @@ def _settle(form: Form) -> None:
             form.problem_first("bytes", str(error))
         else:
             form.asked, form.most_bytes = question, most
-            form.values = {name: values[name] for name in form.fields}
+            form.values = dict(values)
             return
 
 
@@ -218,10 +203,6 @@ def _float(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError("write a number, like 0.01")
     return value
-
-
-def _number(name: str) -> Callable[[str], float]:
-    return _float if name in ("low", "high") else _count
 
 
 def _whole(value: float) -> int:

@@ -13,13 +13,14 @@ from deniable.server.http.auth import require
 from deniable.server.http.messages import problem
 from deniable.server.pages.guards import pages
 from deniable.server.pages.plan_chart import PlanChart, people_text, plan_chart
-from deniable.server.pages.plan_form import KINDS, LABELS, SLIDERS, Form, Slider, read_form
+from deniable.server.pages.plan_form import SLIDERS, Form, Slider, read_form
 from deniable.server.planning.choosing import Asked, choose
 from deniable.server.planning.figures import plan
 from deniable.server.planning.sentences import sentences
 from deniable.server.results.display import STYLES, Style
 from deniable.shared.privacy.promises import odds_factor
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.kinds.base import Question
 
 blueprint: Blueprint = pages("planning", public=("as_json",))
 
@@ -33,8 +34,10 @@ class Planned:
     found: dict[str, Any]  # Any: what JSON holds
     chart: PlanChart
 
-    kinds = KINDS
-    labels = LABELS
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The label of each kind."""
+        return {kind: KINDS[kind].form_label for kind in KINDS}
 
     @property
     def style(self) -> Style:

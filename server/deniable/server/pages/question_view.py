@@ -39,8 +39,8 @@ from deniable.server.results.memory import Memory
 from deniable.server.results.price import price
 from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
 from deniable.shared.privacy.promises import odds_factor
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import upper_first
-from deniable.shared.survey.questions import Question
 
 MOST_ROWS = 1_024  # of a table on a page; the CSV has all
 MOST_TREND_ROUNDS = 60

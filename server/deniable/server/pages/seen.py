@@ -10,7 +10,7 @@ from deniable.server.results.change import round_before
 from deniable.server.results.counts import Counts, counts_of
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey, WrongUse
+from deniable.shared.survey.kinds import KINDS
 
 MOST_PEOPLE = 10**12
-MOST_OPTIONS = 65_536
-FIELDS: Mapping[str, tuple[str, ...]] = {  # what is said of each kind
-    "bit": (),
-    "choice": ("options",),
-    "number": ("low", "high"),
-    "text": ("length",),
-    "vector": ("dimension",),
-}
 
 
 class WrongField(WrongUse):
@@ -34,16 +27,13 @@ def asked(
     question: dict[str, Any] = {"name": "it", "kind": kind, "epsilon": epsilon}
     if mechanism is not None:
         question["mechanism"] = mechanism
-    for field in FIELDS[kind]:
-        if said.get(field) is None:
-            raise WrongField(field, f"a {kind} needs it")
-        question[field] = said[field]
-    if kind == "choice":
-        options = int(said["options"])
-        if not 2 <= options <= MOST_OPTIONS:
-            raise WrongField("options", f"a choice has 2 to {MOST_OPTIONS:,} options")
-        question["options"] = [f"option {number}" for number in range(1, options + 1)]
-    return question
+    for field in KINDS[kind].plan_fields:
+        if said.get(field.name) is None:
+            raise WrongField(field.name, f"a {kind} needs it")
+        if not field.low <= said[field.name] <= field.high:
+            problem = f"a {kind} has {field.low:,} to {field.high:,} {field.name}"
+            raise WrongField(field.name, problem)
+    return question | KINDS[kind].planned(said)
 
 
 def check_people(people: int) -> int:

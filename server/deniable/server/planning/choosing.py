@@ -8,7 +8,8 @@ from typing import Any
 from deniable.server.surveys.survey_file import with_table
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.questions import Question, parse_question
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 
 Asked = Mapping[str, Any]  # a question as a survey file has it; Any: what TOML and JSON hold
@@ -43,7 +44,7 @@ def choose(asked: Asked, most_bytes: int | None = None) -> Question:
 def others(asked: Asked, chosen: Question, most_bytes: int | None = None) -> list[Question]:
     """The other mechanisms that take this question, at the sizes that suit them; the best first."""
     found = []
-    for name in mechanisms(asked["kind"]):
+    for name in mechanisms(chosen.mechanism_kind):
         try:
             other = (
                 read({**undecided(asked), "mechanism": name})

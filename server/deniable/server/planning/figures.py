@@ -21,7 +21,7 @@ from deniable.server.planning.choosing import Asked, choose, others
 from deniable.server.planning.least_variance import least_n_variance
 from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 
 def plan(

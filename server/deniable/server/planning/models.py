@@ -23,7 +23,7 @@ from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 Z95 = 1.96
 MOST_SHUFFLED = 10**9  # with more of them ε₀ is larger still

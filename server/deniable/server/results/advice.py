@@ -11,6 +11,7 @@ from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import (
     FINGERPRINT_BITS,
     asked_when,
@@ -18,7 +19,6 @@ from deniable.shared.survey.phrases import (
     repeated,
     report_bits,
 )
-from deniable.shared.survey.questions import Question
 
 RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)
@@ -92,7 +92,7 @@ def describe(survey: Survey) -> list[str]:
         expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
-        told = (question.foretold(survey.reports_of(people)) for people in CROWDS)
+        told = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
         lines += [f"  {'':{width}}  {words}" for words in told if words]
     return [
         *lines,

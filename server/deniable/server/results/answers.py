@@ -10,19 +10,16 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
-from msgspec import UNSET
-
 from deniable.server.estimation.estimate import Estimate
-from deniable.server.estimation.questions import METHODS, estimates
+from deniable.server.estimation.estimators import estimates, estimator
 from deniable.server.estimation.statements import Statements
 from deniable.server.estimation.texts import FALSE_DISCOVERY
-from deniable.server.estimation.vectors import whole
 from deniable.server.results.counts import Counts
 from deniable.server.results.document import About, Floor, QuestionResult, Row, WholeVector
 from deniable.server.results.said import said
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question, Text, Vector
+from deniable.shared.survey.kinds.base import Question
 
 NOTHING_FOUND = "no text stands out"
 
@@ -41,32 +38,28 @@ def question_results(
 
 
 def about(question: Question) -> About:
-    fields = question.fields()
     return About(
         kind=question.kind,
         epsilon=str(question.epsilon),
         mechanism=question.mechanism.name,
         leverage=question.mechanism.leverage,
-        method=METHODS[question.kind],
+        method=estimator(question).method,
         statistic=question.statistic,
         unit=question.unit,
         range=question.range,
-        low=fields.get("low", UNSET),
-        high=fields.get("high", UNSET),
-        options=len(fields["options"]) if "options" in fields else UNSET,
-        dimension=fields.get("dimension", UNSET),
-        gain=question.mechanism.gain if isinstance(question, Vector) else UNSET,
+        **question.facts(),
     )
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
     """Of each text question of a round that has enough reports."""
-    asked = [question for question in survey.questions if isinstance(question, Text)]
+    asked = [question for question in survey.questions if not question.labels]
     counted = {question: tally.of(survey, question)[0] for question in asked if tally}
     return {
-        question.name: _floor(question.mechanism.floor(reports), reports)
+        question.name: _floor(share, reports)
         for question, reports in counted.items()
         if reports >= survey.minimum_reports
+        and (share := question.mechanism.floor(reports)) is not None
     }
 
 
@@ -76,7 +69,7 @@ def _floor(share: float, reports: int) -> Floor:
 
 def _answers(survey: Survey, question: Question, rounds: Sequence[Counts]) -> list[Answer]:
     known = [counts for counts in rounds if counts.enough]
-    found = _listed(question, known) if isinstance(question, Text) else _said(question, known)
+    found = _said(question, known) if question.labels else _listed(question, known)
     return [
         next(found)
         if counts.enough
@@ -91,7 +84,7 @@ def _said(question: Question, rounds: Sequence[Counts]) -> Iterator[Answer]:
         yield tuple(_known_rows(question.labels, found, counts.reports)), floor
 
 
-def _listed(question: Text, rounds: Sequence[Counts]) -> Iterator[Answer]:
+def _listed(question: Question, rounds: Sequence[Counts]) -> Iterator[Answer]:
     for counts in rounds:
         listed = tuple(map(_found_row, estimates(question, counts.cells, counts.reports)))
         yield listed or _nothing(question, counts.reports, NOTHING_FOUND), None
@@ -111,10 +104,10 @@ def without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[Ro
 
 def _whole(question: Question, counts: Counts) -> WholeVector | None:
     """None where it is no vector, or has no estimate."""
-    if not isinstance(question, Vector) or not counts.enough or counts.reports < 2:
+    if not counts.enough:
         return None
-    found = whole(counts.cells, counts.reports, question.mechanism)
-    return WholeVector(length=found.length, error=found.error)
+    found = estimator(question).whole(question, counts.cells, counts.reports)
+    return None if found is None else WholeVector(length=found.length, error=found.error)
 
 
 def _known_rows(labels: Sequence[str], found: Statements, reports: int) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from deniable.server.results.counts import Counts, alike
 from deniable.server.results.document import Change, Difference
 from deniable.server.results.said import limits, said
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 SHARED_NOISE = (
     "each install sends one report in both rounds: they share their noise, and a difference of "

@@ -13,7 +13,7 @@ from deniable.server.results.document import Comparison
 from deniable.server.results.rounds import is_open
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import Refused
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 Kept = tuple[PublishedSurvey, Sequence[RoundTally]]
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.statements import Counted, counted
+from deniable.server.estimation.estimators import counted
+from deniable.server.estimation.statements import Counted
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 MOST_AT_ONCE = 2**17  # cells, whose estimates take about 20 MB while they are computed
 WHILE_OPEN = 4  # times as much is taken by intervals that hold at every look

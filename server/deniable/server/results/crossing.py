@@ -14,7 +14,7 @@ from deniable.server.results.document import Crossed, Row
 from deniable.server.results.memory import ROWS_BESIDE, Memory
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Bit, Choice, Question
+from deniable.shared.survey.kinds.base import Question, ShareQuestion
 
 TIMES = " × "
 QUARTERS = 4  # counts of two answers: of both, of either, of neither
@@ -82,8 +82,8 @@ def _counted(
     survey: Survey, pair: tuple[Question, Question], tallies: Sequence[RoundTally]
 ) -> Pair:
     first, second = pair
-    assert isinstance(first, Bit | Choice), "a survey crosses no others"
-    assert isinstance(second, Bit | Choice), "a survey crosses no others"
+    assert isinstance(first, ShareQuestion), "a survey crosses no others"
+    assert isinstance(second, ShareQuestion), "a survey crosses no others"
     ours, theirs = (
         np.stack([tally.of(survey, question)[1] for tally in tallies]) for question in pair
     )

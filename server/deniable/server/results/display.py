@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import median_low
 
 from deniable.server.results.document import Difference, Quantile, Row, WholeVector
-from deniable.shared.survey.kinds import Statistic
+from deniable.shared.survey.kinds.base import Statistic
 
 MOST_DECIMALS = 9
 MINUS = "−"

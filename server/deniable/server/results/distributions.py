@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from deniable.server.estimation import distribution as estimation
+from deniable.server.estimation.estimators import estimator
 from deniable.server.results.counts import Counts, alike
 from deniable.server.results.document import Distribution, Point, Quantile
-from deniable.shared.survey.questions import Number, Question
+from deniable.shared.survey.kinds.base import Question
 
 
 def question_distributions(
@@ -17,9 +18,10 @@ def question_distributions(
 ) -> list[Distribution | None]:
     """Of a number in those rounds whose reports are enough."""
     found: list[Distribution | None] = [None] * len(rounds)
-    if not isinstance(question, Number):
+    table = estimator(question).table(question)
+    if table is None:
         return found
-    table, known = question.mechanism, [n for n, each in enumerate(rounds) if each.enough]
+    known = [n for n, each in enumerate(rounds) if each.enough]
     for places in alike(known, lambda n: rounds[n].looks, table.cells * estimation.MOST_PARTS):
         counts = np.array([rounds[place].cells for place in places], np.float64)
         some = estimation.distributions(table, counts, looks=rounds[places[0]].looks)
@@ -28,9 +30,9 @@ def question_distributions(
     return found
 
 
-def _in_its_units(question: Number, found: estimation.Distribution) -> Distribution:
+def _in_its_units(question: Question, found: estimation.Distribution) -> Distribution:
     def place(position: float) -> float:
-        return float(question.low) + question.span * position
+        return float(question.range[0]) + question.span * position
 
     columns = (
         *(found.share, *found.share_interval, found.share_consistent),

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from deniable.server.surveys.clock import State
-from deniable.shared.survey.kinds import Statistic
+from deniable.shared.survey.kinds.base import Statistic
 
 Count = Annotated[int, Meta(ge=0)]
 SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -14,7 +14,7 @@ from deniable.server.results.display import STYLES
 from deniable.server.results.document import Fit
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="No report has come.")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
+
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.texts import FALSE_DISCOVERY
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Text, Vector
+from deniable.shared.survey.kinds.base import Estimation
 
 NOTES = (
     "Estimates and intervals are about the people who reported, not about those who did not.",
@@ -50,6 +53,7 @@ VECTORS = (
         "proved."
     ),
 )
+BY_ESTIMATION: Mapping[Estimation, tuple[str, ...]] = {"texts": TEXTS, "coordinates": VECTORS}
 ONE_OF = (
     (
         "Each install was asked one of the {0} questions, drawn at random: the estimates of a "
@@ -79,8 +83,8 @@ LATCHED = (
 
 def notes(survey: Survey) -> tuple[str, ...]:
     """Those that this one needs."""
+    ways = {question.estimation for question in survey.questions}
     one = (note.format(len(survey.questions)) for note in ONE_OF if survey.asks_one)
     kept = (note.format(survey.repeat_rounds) for note in LATCHED if survey.repeats)
-    texts = TEXTS if any(isinstance(q, Text) for q in survey.questions) else ()
-    vectors = VECTORS if any(isinstance(q, Vector) for q in survey.questions) else ()
-    return (*NOTES, *texts, *vectors, *one, *kept, *(CROSSED if survey.cross else ()))
+    own = [notes for way, notes in BY_ESTIMATION.items() if way in ways]
+    return (*NOTES, *chain.from_iterable(own), *one, *kept, *(CROSSED if survey.cross else ()))

@@ -7,7 +7,7 @@ import math
 from deniable.server.planning.figures import direct_equivalent, people_for
 from deniable.server.planning.models import half_width, trusted_half_width
 from deniable.server.results.display import STYLES, decimals, plain
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 ROUND_PEOPLE = 2  # digits of a number of people that is expected, not counted
 

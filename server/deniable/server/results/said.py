@@ -11,7 +11,7 @@ from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.statements import Array, Counted, Interval, Statements
 from deniable.server.results.counts import Counts, alike, together
 from deniable.server.results.memory import ROWS_BESIDE, Memory
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 T = TypeVar("T")
 

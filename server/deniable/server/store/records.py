@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.questions import Question
+from deniable.shared.survey.kinds.base import Question
 
 Cells = npt.NDArray[np.int64]
 State = Literal["open", "closed"]

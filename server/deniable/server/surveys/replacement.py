@@ -8,7 +8,8 @@ from typing import Any
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import Survey, survey_id
-from deniable.shared.survey.questions import Question, what_is_asked
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.questions import what_is_asked
 
 
 def survey_to_replace(

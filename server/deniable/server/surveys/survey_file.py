@@ -17,6 +17,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import OptimalTable, number_table
 from deniable.shared.survey.document import Survey, parse_toml
+from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.periods import PERIODS
 
 WORTHWHILE_GAIN = 1.02
@@ -125,7 +126,7 @@ def with_table(question: Any, tell: ReportProgress = lambda _: None) -> Any:  # 
     """
     from deniable.server.surveys.table_search import NoTable
 
-    if not isinstance(question, dict) or question.get("kind") != "number":
+    if not isinstance(question, dict) or not _takes_table(question.get("kind")):
         return question
     name, grid = question.get("mechanism"), question.get("grid")
     may_choose = name in (None, OptimalTable.name) and "integers" not in question
@@ -145,3 +146,7 @@ def with_table(question: Any, tell: ReportProgress = lambda _: None) -> Any:  # 
         return question
     integers = [str(integer) for integer in table.integers]
     return question | {"mechanism": table.name, "grid": table.steps, "integers": integers}
+
+
+def _takes_table(kind: Any) -> bool:  # Any: whatever TOML holds
+    return isinstance(kind, str) and kind in KINDS and KINDS[kind].takes_optimal_table

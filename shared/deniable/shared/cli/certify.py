@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
+from deniable.shared.survey.kinds import KINDS
 
 if TYPE_CHECKING:
     from deniable.shared.privacy.certify import Certificate
@@ -18,21 +19,46 @@ if TYPE_CHECKING:
 def _certify_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Without --kind: prove every mechanism over a grid of ε and sizes. With --kind: print the "
-        "integers of one mechanism, so that you can check them independently."
+        "integers of one mechanism, so that you can check them independently. With --mechanism "
+        "package.module:Class: prove, check and audit a class of your own."
     )
-    parser.add_argument("--kind", choices=("bit", "number", "choice", "vector"))
-    parser.add_argument("--mechanism", metavar="NAME", help="default: the one with the least error")
+    parser.add_argument("--kind", choices=tuple(KINDS))
+    parser.add_argument(
+        "--mechanism",
+        metavar="NAME",
+        help="default: the one with the least error; or package.module:Class, a class of your own",
+    )
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
-    parser.add_argument("--options", metavar="K", type=int, help="options of a choice")
-    parser.add_argument("--dimension", metavar="D", type=int, help="coordinates of a vector")
+    for option in _size_options():
+        parser.add_argument(f"--{option}", metavar=option[0].upper(), type=int, help="the size")
     parser.add_argument("--low", type=float, default=0.0, help="of a number; changes no integer")
     parser.add_argument("--high", type=float, default=1.0, help="of a number; changes no integer")
-    parser.add_argument("--grid", metavar="M", type=int, help="steps of a number: M + 1 rows")
     add_json(parser)
 
 
+def _size_options() -> list[str]:
+    return list(dict.fromkeys(kind.size_option for kind in KINDS.values() if kind.size_option))
+
+
 def _certify(args: Namespace) -> int:
+    if args.mechanism is not None and ":" in args.mechanism:
+        return _checked(args)
     return _one(args) if args.kind else _all(args)
+
+
+def _checked(args: Namespace) -> int:
+    """Prove, check and audit a class of the user's own."""
+    from deniable.shared.errors import InvalidMechanism
+    from deniable.shared.mechanisms import check_mechanism, load_mechanism
+
+    subject = load_mechanism(args.mechanism)
+    try:
+        checks, problem = check_mechanism(subject), None
+    except InvalidMechanism as error:
+        checks, problem = [], str(error)
+    document = {"mechanism": args.mechanism, "holds": not problem, "checks": checks}
+    show(args, {**document, "problem": problem}, [*checks, problem or "It keeps every promise."])
+    return 1 if problem else 0
 
 
 def _one(args: Namespace) -> int:
@@ -50,20 +76,18 @@ def _named(args: Namespace) -> Mechanism:
     from deniable.shared.privacy.epsilon import Epsilon
     from deniable.shared.privacy.mechanisms import mechanism, mechanisms, sizes
 
-    kind, name = args.kind, args.mechanism
+    kind, name = KINDS[args.kind].mechanism_kind, args.mechanism
     if name is not None and name not in mechanisms(kind):
         known = ", ".join(mechanisms(kind))
-        raise WrongUse(f"--mechanism for a {kind} must be one of {known}; got {name}")
+        raise WrongUse(f"--mechanism for a {args.kind} must be one of {known}; got {name}")
     if not args.low < args.high:
         raise WrongUse(f"--high must be above --low, got {args.low} and {args.high}")
-    sizes_given = (args.options, args.grid, args.dimension)
-    size = next((size for size in sizes_given if size is not None), None)
+    given = [getattr(args, option) for option in _size_options()]
+    size = next((size for size in given if size is not None), None)
     least, most = sizes(kind, name)
     if size is not None and not least <= size <= most:
-        raise WrongUse(
-            f"--options, --grid or --dimension of a {name or kind} must be {least} to {most}, "
-            f"got {size}"
-        )
+        option = KINDS[args.kind].size_option or "options"
+        raise WrongUse(f"--{option} of a {name or args.kind} must be {least} to {most}, got {size}")
     try:
         return mechanism(kind, Epsilon(args.epsilon), size, name)
     except ValueError as error:  # this table is made for each survey

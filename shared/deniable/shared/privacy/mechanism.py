@@ -68,6 +68,11 @@ class Mechanism(ABC):
     def integers(self) -> tuple[int, ...]:
         """The integers that define it, as PROTOCOL.md lists them."""
 
+    def bias(self) -> str | None:
+        """Return why estimates from its reports are biased; None if they are not, or if the family
+        does not know."""
+        return None
+
     # Randomizing
 
     @abstractmethod

@@ -20,10 +20,10 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.randomness import Draw, random_pause
 from deniable.shared.survey.keys import SEALING_KEY_FORM, checked_public
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import (
     Names,
-    Question,
     parse_question,
     question_document,
     read_cross,

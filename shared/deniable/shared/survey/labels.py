@@ -32,11 +32,11 @@ class Labels:
 NO_LABELS = Labels()
 
 
-def read_labels(reader: Reader, kind: str, options: Sequence[str]) -> Labels:
+def read_labels(reader: Reader, kind: str, options: Sequence[str], has_unit: bool) -> Labels:
     """Return the texts of a question; `options` are the options that may have labels."""
     title = _line(reader, "title", MAX_TITLE_CHARACTERS)
     unit = _line(reader, "unit", MAX_UNIT_CHARACTERS)
-    if unit and kind != "number":
+    if unit and not has_unit:
         raise InvalidSurvey(f"{reader.path}.unit", f"is for a number, not for a {kind}; remove it")
     return Labels(title, unit, _option_labels(reader, options))
 

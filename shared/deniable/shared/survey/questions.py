@@ -12,26 +12,12 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.survey.kinds import KINDS, Bit, Choice, Number, Question, Text, Vector
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.labels import read_labels
 from deniable.shared.survey.reader import Reader
 
 TINY = Epsilon("0.000001")
-
-__all__ = [
-    "KINDS",
-    "Bit",
-    "Choice",
-    "Names",
-    "Number",
-    "Question",
-    "Text",
-    "Vector",
-    "parse_question",
-    "question_document",
-    "read_cross",
-    "what_is_asked",
-]
 
 Names = tuple[str, str]
 
@@ -44,7 +30,7 @@ def parse_question(reader: Reader) -> Question:
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
     question = KINDS[kind].parse(reader, name, _epsilon(reader))
     options = question.labels if "options" in question.fields() else ()
-    question = replace(question, display=read_labels(reader, kind, options))
+    question = replace(question, display=read_labels(reader, kind, options, question.has_unit))
     integers = reader.optional("integers", list)
     reader.done()
     if not question.mechanism.is_private():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.questions import Text
+from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.population.tallies import in_groups
 
 

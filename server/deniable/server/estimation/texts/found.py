@@ -47,8 +47,8 @@ from deniable.server.estimation.texts.random_buckets import p_values, reach
 from deniable.server.estimation.texts.search import Digits, candidates, final_buckets
 from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds import Text
 from deniable.shared.survey.kinds.beginnings import FINAL
+from deniable.shared.survey.kinds.text import Text
 
 METHOD = (
     "Clopper-Pearson through the randomization, wider for what may share a bucket, and for the "

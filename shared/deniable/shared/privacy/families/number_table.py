@@ -65,6 +65,15 @@ class NumberTable(Mechanism):
     def values(self) -> tuple[Fraction, ...]:
         """What each symbol counts for, in steps, ascending: every row's mean is its answer."""
 
+    def bias(self) -> str | None:
+        if list(self.values) != sorted(self.values):
+            return "`values` do not ascend"
+        for answer, row in enumerate(self.rows):
+            mean = sum(weight * value for weight, value in zip(row, self.values, strict=True)) / ONE
+            if abs(mean - answer) > 2**-ALIKE_BITS:
+                return f"answer {answer}: the mean of the values is {float(mean):.6g}"
+        return None
+
     @classmethod
     def takes_grid(cls) -> bool:
         """Whether a survey chooses its steps."""

@@ -66,6 +66,23 @@ class SupportDesign(Mechanism):
         """The options that every count in this cell supports, ascending."""
         return (cell,)
 
+    def bias(self) -> str | None:
+        if self.keep <= self.lie:
+            return "`keep` is not above `lie`, so reports say nothing of the options they support"
+        for answer in range(self.answers):
+            supported = [0] * self.options
+            for cell, rate in enumerate(self.cell_rates(answer)):
+                for option in self.supported_by(cell):
+                    supported[option] += rate
+            for option, rate in enumerate(supported):
+                stated = self.keep if option == answer else self.lie
+                if abs(rate - stated) > self.cells:
+                    return (
+                        f"answer {answer}: reports support option {option} with probability "
+                        f"{rate / ONE:.6g}, and `keep` and `lie` say {stated / ONE:.6g}"
+                    )
+        return None
+
     def variance(self, reports: int, share: float) -> float:
         true, false = (units * (ONE - units) / ONE**2 for units in (self.keep, self.lie))
         spread = share * true + (1 - share) * false

@@ -1,24 +1,41 @@
-"""The kinds of questions: each is one class in one module, and its line here."""
+"""Kinds of questions: each is one class in one module, and its line in `KINDS`.
 
-from deniable.shared.survey.kinds.base import BaseQuestion, Statistic
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
-from deniable.shared.survey.kinds.number import Number
-from deniable.shared.survey.kinds.text import Text
-from deniable.shared.survey.kinds.vector import Vector
+`base` states what a kind provides; everything else in the program reads it there. `beginnings`
+hashes the texts of a text question. A class is imported when it is first asked for, so that an
+app's Policy can check a kind's name without importing mechanisms.
+"""
 
-__all__ = [
-    "KINDS",
-    "BaseQuestion",
-    "Bit",
-    "Choice",
-    "Number",
-    "Question",
-    "Statistic",
-    "Text",
-    "Vector",
-]
+from __future__ import annotations
 
-# Closed, so that every `match` on it must name them all.
-Question = Bit | Number | Choice | Text | Vector
-KINDS: dict[str, type[Question]] = {each.kind: each for each in (Bit, Number, Choice, Text, Vector)}
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from deniable.shared.survey.kinds.base import Question
+
+PATHS = {
+    "bit": "deniable.shared.survey.kinds.bit:Bit",
+    "number": "deniable.shared.survey.kinds.number:Number",
+    "choice": "deniable.shared.survey.kinds.choice:Choice",
+    "text": "deniable.shared.survey.kinds.text:Text",
+    "vector": "deniable.shared.survey.kinds.vector:Vector",
+}
+
+
+class Kinds(Mapping[str, "type[Question]"]):
+    """The classes of `PATHS` by kind."""
+
+    def __getitem__(self, kind: str) -> type[Question]:
+        module, _, name = PATHS[kind].partition(":")
+        found: type[Question] = getattr(import_module(module), name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PATHS)
+
+    def __len__(self) -> int:
+        return len(PATHS)
+
+
+KINDS = Kinds()

@@ -1,27 +1,30 @@
-"""A question that is answered with one of several options."""
+"""Questions that are answered with one of several options."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import sizes, support_design
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import PlanField, ShareQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
 FILL = "\ud800"  # in no document: no UTF-8 has half of a pair
+MAX_OPTIONS = 65_536  # of any mechanism
 MOST_FILLED = 2**23  # characters that all options may take together, once they are of one length
 
 
 @dataclass(frozen=True)
-class Choice(BaseQuestion):
-    kind, statistic = "choice", "share"
+class Choice(ShareQuestion):
+    kind = mechanism_kind = "choice"
+    form_label = "A choice"
+    plan_fields = (PlanField("options", "Options", 5, "of a choice", low=2, high=MAX_OPTIONS),)
+    size_option = "options"
     axis = (0.0, 0.1)
-    mechanism: SupportDesign
     options: tuple[str, ...]
     other: str | None = None
 
@@ -40,6 +43,13 @@ class Choice(BaseQuestion):
     def fields(self) -> dict[str, Any]:
         other = {} if self.other is None else {"other": self.other}
         return {"options": list(self.options), **other}
+
+    def facts(self) -> dict[str, Any]:
+        return {"options": len(self.options)}
+
+    @classmethod
+    def planned(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"options": [f"option {number}" for number in range(1, int(values["options"]) + 1)]}
 
     @property
     def asked(self) -> str:

@@ -1,8 +1,9 @@
-"""A question that is answered with a number; its mean is estimated."""
+"""Questions that are answered with a number; its mean is estimated."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from numbers import Number as AnyNumber
@@ -13,7 +14,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable, Position
 from deniable.shared.privacy.mechanisms import TABLES, mechanisms, number_table, sizes
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import MeanQuestion, PlanField, mechanism_name
 from deniable.shared.survey.reader import Reader
 
 MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
@@ -30,10 +31,15 @@ WAYS = {float: FLOAT, int: WHOLE, bool: NEVER, str: NEVER, type(None): NEVER}
 
 
 @dataclass(frozen=True)
-class Number(BaseQuestion):
-    kind, statistic = "number", "mean"
-    labels = ("mean",)
-    mechanism: NumberTable
+class Number(MeanQuestion):
+    kind = mechanism_kind = "number"
+    form_label = "A number"
+    plan_fields = (
+        PlanField("low", "Lowest value", 0.0, "of a number (default 0)", 0.0, is_whole=False),
+        PlanField("high", "Highest value", 100.0, "of a number (default 1)", 1.0, is_whole=False),
+    )
+    size_option = "grid"
+    has_unit = takes_optimal_table = True
     low: int | float
     high: int | float
 
@@ -98,12 +104,9 @@ class Number(BaseQuestion):
     def answer_of(self, text: str) -> float:
         return float(text)
 
-    def describe(self, symbol: int) -> str:
-        first, last = self.mechanism.likeliest(symbol)
-        low, high = (
-            f"{self.low + self.span * point / self.mechanism.steps:g}" for point in (first, last)
-        )
-        return low if first == last else f"{low} to {high}"
+    @classmethod
+    def error_unit(cls, asked: Mapping[str, Any]) -> float:
+        return float(asked["high"]) - float(asked["low"])
 
 
 def _nearest_float(answer: object, below: int, above: int) -> float:

@@ -1,4 +1,4 @@
-"""A question that is answered with a word or a line of text; what many answer is found."""
+"""Questions that are answered with a line of text; the texts of many people are found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.grouped import GroupedDesign, Options
 from deniable.shared.privacy.mechanisms import sizes, text_design
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
 from deniable.shared.survey.reader import Reader
 
@@ -19,8 +19,12 @@ LEAST_BUCKETS, MOST_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
 
 
 @dataclass(frozen=True)
-class Text(BaseQuestion):
-    kind, statistic = "text", "share"
+class Text(Question):
+    kind = mechanism_kind = "text"
+    form_label = "An open text"
+    statistic, estimation = "share", "texts"
+    plan_fields = (PlanField("length", "Bytes that count", 8, "bytes of a text", 16),)
+    size_option = "buckets"
     labels = ()  # nobody knows them beforehand
     axis = (0.0, 0.1)
     mechanism: GroupedDesign
@@ -95,7 +99,7 @@ class Text(BaseQuestion):
         half = " and a half" if digits % 2 else ""
         return f"its beginning of {digits // 2}{half} bytes"
 
-    def foretold(self, people: int) -> str:
+    def expected_findings(self, people: int) -> str:
         floor = self.mechanism.floor(people)
         if floor >= 1:
             return f"{people:,} people are too few to find any text"

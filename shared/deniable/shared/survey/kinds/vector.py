@@ -1,4 +1,4 @@
-"""A question that is answered with a vector of length at most one; the mean vector is estimated."""
+"""Questions that are answered with a vector of length at most one; the mean vector is estimated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS, Placed, VectorDesign
 from deniable.shared.privacy.mechanisms import VECTORS, sizes, vector_design
 from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds.base import BaseQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.kinds.number import is_number
 from deniable.shared.survey.reader import Reader
 
@@ -25,8 +25,12 @@ NO_VECTORS = str, bytes, bytearray
 
 
 @dataclass(frozen=True)
-class Vector(BaseQuestion):
-    kind, statistic = "vector", "coordinate"
+class Vector(Question):
+    kind = mechanism_kind = "vector"
+    form_label = "A vector"
+    statistic, estimation = "coordinate", "coordinates"
+    plan_fields = (PlanField("dimension", "Coordinates", 10, "coordinates of a vector"),)
+    size_option = "dimension"
     in_javascript = False
     range, axis = (-1.0, 1.0), (0.0, 0.0)
     mechanism: VectorDesign
@@ -52,6 +56,9 @@ class Vector(BaseQuestion):
 
     def fields(self) -> dict[str, Any]:
         return {"dimension": self.mechanism.dimension}
+
+    def facts(self) -> dict[str, Any]:
+        return {**self.fields(), "gain": self.mechanism.gain}
 
     @property
     def asked(self) -> str:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from deniable.server.estimation import Estimate, estimates
-from deniable.shared.survey.questions import Question, parse_question
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.engine.redaction import content
 from deniable.simulations.engine.study import Cell, Row
