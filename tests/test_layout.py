@@ -92,7 +92,7 @@ BREACHES = {
     "client imports scipy, late": (LIGHT, "client/client.py", "def f():\n    import scipy.stats"),
     "client imports numpy through shared": (LIGHT, "shared/envelope.py", "from numpy import array"),
     "shared imports flask": (LIGHT, "shared/envelope.py", "import flask"),
-    "shared imports sqlalchemy": (LIGHT, "shared/envelope.py", "import sqlalchemy.engine"),
+    "shared imports psycopg": (LIGHT, "shared/envelope.py", "import psycopg.conninfo"),
     "a mechanism imports requests": (PURE, UNARY, "import requests"),
     "a mechanism imports another": (
         APART,
@@ -137,13 +137,13 @@ BREACHES = {
         "simulations/engine/__init__.py",
         "import deniable.simulations.studies",
     ),
-    "the writer speaks SQL": (SQL, "server/intake/writer.py", "import sqlalchemy"),
+    "the writer speaks SQL": (SQL, "server/intake/writer.py", "import sqlite3"),
     "the application speaks SQL": (SQL, "server/app.py", "import sqlite3"),
     "consent speaks SQL": (STATE_SQL, "client/consent.py", "import sqlite3"),
     "the list of surveys speaks SQL": (STATE_SQL, "client/net/surveys.py", "import sqlite3"),
 }
 ALLOWED = {
-    "server/store/__init__.py": "import sqlalchemy, sqlite3",
+    "server/store/__init__.py": "import psycopg, sqlite3",
     "server/intake/writer.py": "import numpy, deniable.server.store, deniable.shared",
     "server/http/envelopes.py": "import deniable.server.intake.writer",
     "server/http/results.py": "import deniable.server.results, deniable.server.store",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from deniable.server.intake.commit import commit
 from deniable.server.store import PublishedSurvey, Upload
-from deniable.server.store.postgres.settling import settle
-from deniable.server.store.postgres.store import PostgresStore
+from deniable.server.store.postgres.postgres_store import PostgresStore
+from deniable.server.store.postgres.scrub import settle
 from tests.bench.measure import Measurement, seconds
 from tests.server.postgres import cluster
 from tests.server.surveys import DECEMBER, published, survey
@@ -21,7 +21,7 @@ def measurements() -> Iterator[Measurement]:
         asked = published(store, survey())
         for _ in range(0, BEFORE, FILL):
             write(store, asked, FILL)
-        settle(store._engine)
+        settle(store._pool)
         taken = [settled(store, asked) for _ in range(ROUNDS)]
     best = min(taken)
     yield Measurement(
@@ -37,7 +37,7 @@ def measurements() -> Iterator[Measurement]:
 
 def settled(store: PostgresStore, asked: PublishedSurvey) -> float:
     write(store, asked, 1)
-    return seconds(lambda: settle(store._engine))
+    return seconds(lambda: settle(store._pool))
 
 
 def write(store: PostgresStore, asked: PublishedSurvey, reports: int) -> None:

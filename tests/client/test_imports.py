@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "flask", "requests", "cryptography", "importlib.metadata", "sqlalchemy")
+HEAVY = ("numpy", "scipy", "flask", "requests", "cryptography", "importlib.metadata", "psycopg")
 
 
 def loaded(code: str) -> set[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deniable.server.store import Database, Place, PublishedSurvey
-from deniable.server.store.postgres import settling
+from deniable.server.store.postgres import scrub
 from tests.server import postgres
 from tests.server.results_data import fill
 from tests.server.world import NOON, World, world
@@ -36,8 +36,8 @@ def cluster() -> Iterator[postgres.Cluster]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores settle as often as they are asked to."""
-    monkeypatch.setattr(settling, "PAUSE_SECONDS", 0)
-    monkeypatch.setattr(settling, "SHARE", 0)
+    monkeypatch.setattr(scrub, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(scrub, "SHARE", 0)
 
 
 @pytest.fixture

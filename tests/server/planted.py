@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import Upload, UploadKey
-from deniable.server.store.postgres import settling
-from deniable.server.store.postgres.reports import PostgresTransaction
-from deniable.server.store.sqlite.redo import Redo
-from deniable.server.store.sqlite.reports import SqliteTransaction
+from deniable.server.store.postgres import scrub
+from deniable.server.store.postgres.postgres_store import PostgresTransaction
+from deniable.server.store.sqlite.redo_file import RedoFile
+from deniable.server.store.sqlite.write_connection import SqliteTransaction
 from deniable.shared.cli.command import main
 
 honest_commit = Writer._commit
@@ -37,16 +37,16 @@ def no_deduplication(
     return {upload.key for upload in uploads}
 
 
-def unwritten(self: Redo, content: bytes) -> None:
+def unwritten(self: RedoFile, content: bytes) -> None:
     self._half = len(content) % 2
 
 
 if __name__ == "__main__":
-    settling.PAUSE_SECONDS = settling.SHARE = 0
+    scrub.PAUSE_SECONDS = scrub.SHARE = 0
     if sys.argv[1] == "late-commit":
         Writer._commit = late_commit  # type: ignore[method-assign]  # that is the bug
     elif sys.argv[1] == "unwritten":
-        Redo._write = unwritten  # type: ignore[method-assign]  # that is the bug
+        RedoFile._write = unwritten  # type: ignore[method-assign]  # that is the bug
     elif sys.argv[1] == "no-deduplication":
         SqliteTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # that is the bug
         PostgresTransaction.insert = no_deduplication  # type: ignore[method-assign,assignment]  # the same

@@ -114,7 +114,7 @@ def test_nothing_is_read_between_changes_but_the_mark(store: Watched) -> None:
 def test_the_list_of_surveys_asks_the_store_once_for_all_of_them(here: World) -> None:
     for number in range(5):
         here.publish(survey(title=f"Survey {number}"))
-    store = Watched(here.store._engine, here.store.data)
+    store = Watched(here.store.data)
     store.asked = Counter()
     parts = here.app.extensions["deniable"]
     here.app.extensions["deniable"] = replace(parts, store=store)
@@ -204,7 +204,7 @@ def test_a_beginning_of_several_ids_means_none_of_them(
     ids = ("abcdef" + "0" * 58, "abcdef1" + "0" * 57)
     rows = [replace(row, id=text) for row, text in zip(store.surveys(), ids, strict=True)]
     monkeypatch.setattr(store, "surveys", lambda after=0: rows)
-    monkeypatch.setattr("deniable.server.surveys.catalogue.check_signed", lambda row: None)
+    monkeypatch.setattr(SurveyRow, "check_signed", lambda row: None)
     catalogue = Catalogue(store)
     with pytest.raises(
         UnknownSurvey, match="2 surveys have ids that begin with abcdef; give more digits"

@@ -12,17 +12,16 @@ from typing import NamedTuple
 
 import pytest
 
-from deniable.server.intake.commit import commit
-from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.commit import commit, open_recovered
 from deniable.server.process.serving import _prepare
 from deniable.server.store import FILE, PublishedSurvey, SqliteStore, Store, Upload
-from deniable.server.store.sqlite import redo
+from deniable.server.store.sqlite import redo_file
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
 from tests.server.surveys import BIT, DECEMBER, choice, envelope, published, survey
 
 LOG = f"{FILE}-wal"
-FILES = (FILE, LOG, redo.FILE)
+FILES = (FILE, LOG, redo_file.FILE)
 GROUPS, EACH = 10, 3  # of each survey
 
 Counts = dict[tuple[str, bytes, int], list[int]]  # by survey, its document and round

@@ -24,8 +24,8 @@ from deniable.server.store import (
     create_store,
     open_store,
 )
-from deniable.server.store.postgres import settling
-from deniable.server.store.postgres.store import PostgresStore
+from deniable.server.store.postgres import scrub
+from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
 from tests.command import run
@@ -175,7 +175,7 @@ def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
 
 
 READERS = {  # for long: one that has locked the tables, as a dump does, and one that has not yet
-    "locks": [f"SELECT count(*) FROM {table.name}" for table in settling.REWRITTEN],
+    "locks": [f"SELECT count(*) FROM {table}" for table in scrub.REWRITTEN],
     "sees": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM tokens"],
 }
 
@@ -219,6 +219,6 @@ def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
 def asked_in_time(store: PostgresStore) -> None:
     """Also where it would wait for ever."""
     with suppress(StoreUnusable), store._reading("read") as connection:
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 3000")
-        connection.exec_driver_sql("SELECT count(*) FROM surveys")
-        connection.exec_driver_sql("SELECT count(*) FROM counters")
+        connection.execute("SET LOCAL statement_timeout = 3000")
+        connection.execute("SELECT count(*) FROM surveys")
+        connection.execute("SELECT count(*) FROM counters")

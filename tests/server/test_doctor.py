@@ -16,8 +16,8 @@ import pytest
 
 from deniable.server.process.lock import take_lock
 from deniable.server.store import FILE, PublishedSurvey
-from deniable.server.store.sql.digest import digest_of
 from deniable.server.store.sqlite import bucket
+from deniable.server.store.tally_rows import digest_of
 from deniable.shared.cli.command import main
 from tests.server.surveys import BIT, choice, envelope, survey
 from tests.server.world import world

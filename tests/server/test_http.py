@@ -224,11 +224,8 @@ def test_a_store_that_cannot_be_written_is_not_ready(
     import sqlite3
     from contextlib import closing
 
-    here.store._engine.dispose()
-    monkeypatch.setattr("deniable.server.store.sqlite.database.BUSY_SECONDS", 0.1)
-    from deniable.server.store.sqlite.database import engine_of
-
-    here.store._engine = engine_of(here.store.data / "deniable.sqlite3")
+    monkeypatch.setattr("deniable.server.store.sqlite.sqlite_database.BUSY_SECONDS", 0.1)
+    here.store.close()  # its next connection waits for a moment only
     with closing(sqlite3.connect(here.store.data / "deniable.sqlite3")) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = here.client.get("/readyz")
@@ -238,7 +235,7 @@ def test_a_store_that_cannot_be_written_is_not_ready(
 
 
 def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deniable.server.store.sqlite.store.LEAST_FREE_BYTES", 2**62)
+    monkeypatch.setattr("deniable.server.store.sqlite.sqlite_store.MIN_FREE_BYTES", 2**62)
     assert "make room" in here.client.get("/readyz").json["detail"]
 
 

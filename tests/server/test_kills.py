@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from deniable.server.http.auth import new_token
-from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.commit import open_recovered
 from deniable.server.store import Place, PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import Survey

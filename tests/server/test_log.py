@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deniable.server.store import FILE, SqliteStore, is_begun
-from deniable.server.store.sqlite.database import connect
-from deniable.server.store.sqlite.line import COVER
-from deniable.server.store.sqlite.log import fault_of, log_of
+from deniable.server.store.sqlite.sqlite_database import connect
+from deniable.server.store.sqlite.wal_check import fault_of, log_of
+from deniable.server.store.sqlite.write_connection import COVER
 
 FRAME = 24 + 1_024
 TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"

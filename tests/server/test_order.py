@@ -20,13 +20,12 @@ from pathlib import Path
 import pytest
 
 from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up, migrate
+from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up
 from deniable.server.store.records import Kept
-from deniable.server.store.sqlite import bucket, envelopes
+from deniable.server.store.sqlite import bucket, envelope_rows
 from deniable.server.surveys.catalogue import Catalogue
 from tests.server.surveys import DECEMBER, published, survey
 
-GOLDEN = Path(__file__).with_name("golden")
 INSTALLS, COPIES = 120, 10
 TOO_MANY = 17
 PAGES = 1_024, 4_096  # ours, and SQLite's own
@@ -185,25 +184,6 @@ def test_the_attack_finds_rows_in_the_order_of_arrival(
     assert most_links(data, installs) >= TOO_MANY
 
 
-def test_a_migration_leaves_nothing_of_the_old_order(tmp_path: Path) -> None:
-    """A folder of version 1 with numbered envelopes: after it each id is there once."""
-    installs, data = crowd(7), tmp_path / "data"
-    data.mkdir()
-    with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript((GOLDEN / "data-1.sql").read_text("utf-8"))
-        insert = "INSERT INTO envelopes (survey, round, id, count, payload) VALUES (1, ?, ?, 1, ?)"
-        for install in installs:
-            for side in (0, 1):
-                with connection:
-                    connection.execute(insert, (DECEMBER + side, install[side], b"\0"))
-    assert most_links(data, installs) >= TOO_MANY
-    assert migrate(data)
-    assert most_links(data, installs) < TOO_MANY
-    content = b"".join(file.read_bytes() for file in data.iterdir())
-    assert all(content.count(identifier) == 1 for install in installs for identifier in install)
-
-
 @pytest.mark.long
 def test_the_attack_finds_the_order_of_commits_in_a_log(
     store: Watched, monkeypatch: pytest.MonkeyPatch
@@ -308,8 +288,8 @@ def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all sizes in any order, some again in another size; also where numbers collide."""
-    number = envelopes._number
-    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 400)
+    number = envelope_rows._number
+    monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 400)
     asked, chance = published(store, survey()), random.Random(9)
     ids = [chance.randbytes(16) for _ in range(30)] + [bytes([7] * 15 + [end]) for end in range(6)]
     sizes = (1, 460, 936, 937, 1_000, 2_000)
@@ -390,8 +370,8 @@ def test_buckets_whose_numbers_collide_are_kept_apart(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever chooses ids can make two places of one hash; here it has 40 values, for 30 places."""
-    number = envelopes._number
-    monkeypatch.setattr(envelopes, "_number", lambda *of: number(*of) % 40)
+    number = envelope_rows._number
+    monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 40)
     asked = published(store, survey())
     ids = [one for one, _ in crowd(8, 700)]
     for start in range(0, 700, 50):

@@ -15,9 +15,9 @@ from psycopg import sql
 
 from deniable.server.intake.commit import commit
 from deniable.server.store import Database, PublishedSurvey
-from deniable.server.store.postgres.schema import ENVELOPES
-from deniable.server.store.postgres.settling import settle
-from deniable.server.store.postgres.store import PostgresStore
+from deniable.server.store.postgres.postgres_database import ENVELOPES
+from deniable.server.store.postgres.postgres_store import PostgresStore
+from deniable.server.store.postgres.scrub import settle
 from tests.eventually import eventually
 from tests.server.postgres import Cluster
 from tests.server.surveys import published, survey
@@ -43,7 +43,7 @@ class Attacked:
                     assert commit(transaction, [upload(asked, identifier)]) == ["accepted"]
 
     def settle(self) -> None:
-        eventually(lambda: settle(self.store._engine), "settled")
+        eventually(lambda: settle(self.store._pool), "settled")
 
     def links(self, installs: Sequence[Install]) -> int:
         """What the best attack finds in a dump, in hidden columns and in files."""
@@ -63,11 +63,11 @@ class Attacked:
         """Lists of ids: by place and by transaction, and by their own order where that is equal."""
         for table in ENVELOPES:
             with psycopg.connect(self.database.url) as connection:
-                query = sql.SQL(ROWS).format(sql.Identifier(table.name))
+                query = sql.SQL(ROWS).format(sql.Identifier(table))
                 rows = connection.execute(query).fetchall()
             by_place = sorted(rows, key=lambda row: [int(n) for n in row[1].strip("()").split(",")])
             for name, listed in (("ctid", by_place), ("xmin", sorted(rows, key=lambda r: r[2]))):
-                target = self.folder / f"{table.name}-{name}"
+                target = self.folder / f"{table}-{name}"
                 target.write_text("\n".join(bytes(row[0]).hex() for row in listed))
                 yield target
 
@@ -144,9 +144,9 @@ def test_old_states_of_tallies_go_too(attacked: Attacked) -> None:
     digests = []
     for install in crowd(4, 5):
         attacked.send([install])
-        with attacked.store._engine.begin() as connection:
+        with attacked.store._reading("read") as connection:
             query = "SELECT digest FROM tallies ORDER BY survey"
-            digests += [bytes(row[0]) for row in connection.exec_driver_sql(query)]
+            digests += [bytes(row[0]) for row in connection.execute(query)]
     assert all(map(attacked.has, digests))
     attacked.settle()
     assert [each for each in digests if attacked.has(each)] == digests[-2:]
@@ -172,9 +172,9 @@ def test_a_reader_delays_settling_and_sees_one_state(attacked: Attacked) -> None
     with psycopg.connect(attacked.database.url) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         assert everything(reader) == 20
-        assert not settle(attacked.store._engine)
+        assert not settle(attacked.store._pool)
         attacked.send(crowd(8, 2))
-        assert not settle(attacked.store._engine)
+        assert not settle(attacked.store._pool)
         assert everything(reader) == 20
         reader.rollback()
         assert everything(reader) == 24
@@ -184,7 +184,7 @@ def test_a_reader_delays_settling_and_sees_one_state(attacked: Attacked) -> None
 
 def everything(connection: psycopg.Connection) -> int:
     counts = (
-        connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table.name)))
+        connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
         for table in ENVELOPES
     )
     return sum(int(row[0]) for each in counts for row in each.fetchall())

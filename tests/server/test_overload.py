@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from deniable.server.store import create_store
-from deniable.server.store.sqlite.database import BUSY_SECONDS
+from deniable.server.store.sqlite.sqlite_database import BUSY_SECONDS
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.bench.ingest import asking
 from tests.bench.load import ask

@@ -8,12 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from deniable.server.intake.commit import commit
-from deniable.server.store import Database, create_store, first_fault, open_store
-from deniable.server.store.postgres.store import PostgresStore
-from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.store import Database, create_store, open_store
+from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.shared.cli.command import main
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 from tests.command import run_alone
@@ -24,7 +22,6 @@ from tests.server.test_writer import upload
 from tests.server.world import world
 
 PASSWORD = "s3cr3t"
-GOLDEN = Path(__file__).with_name("golden")
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -174,8 +171,8 @@ def test_somebody_else_s_tables_are_left_alone(database: Database, theirs: str, 
 def test_a_failing_group_is_reported_without_what_it_holds(database: Database) -> None:
     with PostgresStore.create(database) as store:
         asked = published(store, survey())
-        with store._engine.begin() as connection:
-            connection.execute(text("ALTER TABLE arrivals_0 ADD CHECK (count > 1)"))
+        with store._writing("change it") as connection:
+            connection.execute("ALTER TABLE arrivals_0 ADD CHECK (count > 1)")
         with pytest.raises(StoreUnusable) as caught, store.transaction() as transaction:
             commit(transaction, [upload(asked, 0x41 * 2**64)])
     shown = "".join(traceback.format_exception(caught.value))
@@ -258,32 +255,3 @@ def test_a_dump_that_is_restored_goes_on_where_it_was(
             uploads = [upload(asked, number) for number in (1, 99, 100)]
             assert commit(transaction, uploads) == ["duplicates", "duplicates", "accepted"]
         assert store.report_totals() == {asked.sequence: 101}
-
-
-# Migration
-
-
-def test_a_database_of_version_1_is_migrated_by_a_start_and_by_nothing_else(
-    database: Database,
-) -> None:
-    """Written by an earlier server: two surveys, of which one is closed, and their counts."""
-    engine = create_engine("postgresql+psycopg://", connect_args=database.parameters())
-    with engine.begin() as connection:
-        for statement in (GOLDEN / "database-1.sql").read_text("utf-8").split(";\n"):
-            if statement.strip():
-                connection.exec_driver_sql(statement)
-    engine.dispose()
-    with pytest.raises(StoreUnusable, match=r"`deniable serve` migrates it.*Nothing was changed"):
-        open_store(database)
-    for _ in range(2):
-        create_store(database).close()
-    with open_store(database) as store:
-        asked, closed = Catalogue(store).surveys()
-        assert [(e.event, e.survey) for e in store.register()] == [
-            ("published", asked.id), ("published", closed.id), ("closed", closed.id),
-        ]  # fmt: skip
-        assert first_fault(store.register()) is None
-        assert store.report_totals() == {asked.sequence: 2}
-        assert len(store.enrolled_keys()) == 1
-        assert store.annotations(asked.sequence) == []
-        assert published(store, survey(name="new")).sequence == 3

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.intake.commit import commit, recover
-from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.commit import commit, open_recovered, recover
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import (
@@ -26,8 +25,8 @@ from deniable.server.store import (
     Upload,
     back_up,
 )
-from deniable.server.store.sqlite import redo, sectors
-from deniable.server.store.sqlite.redo import HALF, Redo
+from deniable.server.store.sqlite import redo_file
+from deniable.server.store.sqlite.redo_file import HALF_BYTES, RedoFile
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
@@ -102,7 +101,7 @@ def test_a_group_that_fails_takes_nothing_with_it(store: SqliteStore) -> None:
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Redo, "keep", _no_room)
+        patched.setattr(RedoFile, "keep", _no_room)
         with pytest.raises(StoreUnusable, match="no room"):
             write(store, some(asked, 2, 3))
     assert in_tables(copied(store, "left")) == 0
@@ -117,7 +116,7 @@ def test_a_commit_that_fails_loses_nothing(
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with monkeypatch.context() as patched:
-        patched.setattr(store._line, "_commit", _full)
+        patched.setattr(store._writer, "_commit", _full)
         with pytest.raises(StoreUnusable, match="full"):
             store.report_totals()
     assert store.report_totals() == {}
@@ -132,7 +131,7 @@ def test_what_is_lost_again_and_again_is_kept_once(
 ) -> None:
     """A disk that stays full: each group would take as long as all that had failed before it."""
     asked = published(store, survey())
-    monkeypatch.setattr(store._line, "_commit", _full)
+    monkeypatch.setattr(store._writer, "_commit", _full)
     for failures in range(1, 5):
         write(store, some(asked, failures, 3))
         with pytest.raises(StoreUnusable, match="full"):
@@ -143,7 +142,7 @@ def test_what_is_lost_again_and_again_is_kept_once(
         assert store.unsettled() == [], "it is pending"
 
 
-def _no_room(_: Redo, uploads: list[Upload]) -> bool:
+def _no_room(_: RedoFile, uploads: list[Upload]) -> bool:
     raise StoreUnusable(f"no room for {len(uploads)}")
 
 
@@ -160,35 +159,37 @@ def test_what_does_not_fit_comes_into_the_tables_at_once(store: SqliteStore) -> 
 
 def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None:
     """A write that is torn at any sector leaves what was there before it, and is no damage."""
-    chance, file = random.Random(5), tmp_path / redo.FILE
+    chance, file = random.Random(5), tmp_path / redo_file.FILE
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
-    kept, uploads = Redo(file), some(asked, 3, 40)
+    kept, uploads = RedoFile(file), some(asked, 3, 40)
     assert kept.keep(uploads[:20])
     before = file.read_bytes()
     assert kept.keep(uploads[20:])
     after = file.read_bytes()
-    assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads}
-    place = 0 if any(after[:HALF]) else HALF
-    end = place + len(after[place : place + HALF].rstrip(b"\0"))
-    written = range(place, end, sectors.SIZE)
+    assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads}
+    place = 0 if any(after[:HALF_BYTES]) else HALF_BYTES
+    end = place + len(after[place : place + HALF_BYTES].rstrip(b"\0"))
+    written = range(place, end, redo_file.SECTOR_BYTES)
     for _ in range(200):
         torn = bytearray(before)
         for start in chance.sample(written, chance.randrange(len(written))):
-            torn[start : start + sectors.SIZE] = after[start : start + sectors.SIZE]
+            torn[start : start + redo_file.SECTOR_BYTES] = after[
+                start : start + redo_file.SECTOR_BYTES
+            ]
         file.write_bytes(bytes(torn))
-        assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads[:20]}
+        assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads[:20]}
     kept.close()
 
 
 def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: SqliteStore) -> None:
     """So that nothing of the file tells which of them came with the last group."""
-    asked, file = published(store, survey()), store.data / redo.FILE
+    asked, file = published(store, survey()), store.data / redo_file.FILE
     for seed in range(6):
         write(store, some(asked, seed, 9 - seed))
-        halves = file.read_bytes()[:HALF], file.read_bytes()[HALF:]
+        halves = file.read_bytes()[:HALF_BYTES], file.read_bytes()[HALF_BYTES:]
         assert [any(half) for half in halves].count(True) == 1
-        ids = [each.kept.id for each in Redo(file).lost]
+        ids = [each.kept.id for each in RedoFile(file).lost]
         assert ids == sorted(ids)
     assert store.forget_order()
     assert not any(file.read_bytes())
@@ -214,7 +215,7 @@ def test_no_copy_links_two_surveys_also_under_load(store: SqliteStore, tmp_path:
 def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redo, "insort", lambda members, each: members.append(each))
+    monkeypatch.setattr(redo_file, "insort", lambda members, each: members.append(each))
     installs = crowd(12)
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for install in installs:
@@ -245,7 +246,7 @@ def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
         writer = Writer(again, Catalogue(again))
         writer.start()
         eventually(lambda: in_tables(again.data) == 30, "recovered")
-        eventually(lambda: not any((again.data / redo.FILE).read_bytes()), "emptied")
+        eventually(lambda: not any((again.data / redo_file.FILE).read_bytes()), "emptied")
         writer.stop()
 
 
@@ -264,7 +265,7 @@ def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
     busy = threading.Thread(target=crowd)
     busy.start()
     try:
-        eventually(lambda: store._line._redo.pending, "groups come")
+        eventually(lambda: store._writer._redo.pending, "groups come")
         with SqliteStore.open(store.data) as other:
             for number in range(5):
                 other.keep_day(date(2026, 12, 1 + number))
@@ -290,7 +291,7 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     writer = Writer(store, Catalogue(store))
     writer.start()
     assert writer.write(some(asked, 2, 1)) == ["accepted"]
-    eventually(lambda: store._line._covered > 0)
+    eventually(lambda: store._writer._covered > 0)
     with writer._ready:
         for each in some(asked, 1, 20):
             writer._waiting.append(_Request([each], each.size, answers.append))
@@ -298,7 +299,7 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     writer.stop()
     assert answers == [["accepted"]] * 20
     assert in_tables(store.data) == 21
-    assert not any((store.data / redo.FILE).read_bytes())
+    assert not any((store.data / redo_file.FILE).read_bytes())
 
 
 def test_nothing_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -> None:
@@ -306,10 +307,10 @@ def test_nothing_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -
     write(store, some(asked, 1, 3))
     with SqliteStore.open(copied(store, "left")) as again:
         again.delete_survey(asked.sequence)
-        assert any((again.data / redo.FILE).read_bytes())
+        assert any((again.data / redo_file.FILE).read_bytes())
         writer = Writer(again, Catalogue(again))
         writer.start()
-        eventually(lambda: not any((again.data / redo.FILE).read_bytes()), "emptied")
+        eventually(lambda: not any((again.data / redo_file.FILE).read_bytes()), "emptied")
         writer.stop()
 
 

@@ -25,7 +25,7 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.server.http.auth import new_token
-from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.commit import open_recovered
 from deniable.server.store import create_store, open_store
 from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 from deniable.shared.survey.keys import create_sealing_key, public_hex

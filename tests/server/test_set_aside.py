@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 import resource
 import shutil
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deniable.server.intake.recovery import open_recovered
+from deniable.server.intake.commit import open_recovered
 from deniable.server.store import FILE, SqliteStore
-from deniable.server.store.sqlite import database, redo, sectors
-from deniable.server.store.sqlite.redo import HALF, LENGTH, Redo
+from deniable.server.store.sqlite import redo_file, sqlite_database
+from deniable.server.store.sqlite.redo_file import FILE_BYTES, HALF_BYTES, RedoFile
+from deniable.shared.errors import StoreUnusable
 from tests.server.surveys import published, survey
 from tests.server.test_damage import LOG, Left, left, served
 from tests.server.test_doctor import doctor, run
@@ -25,22 +25,20 @@ __all__ = ["left"]  # a fixture
 
 
 def half_of(data: Path) -> int:
-    return 0 if any((data / redo.FILE).read_bytes()[:HALF]) else HALF
+    return 0 if any((data / redo_file.FILE).read_bytes()[:HALF_BYTES]) else HALF_BYTES
 
 
 def emptied(data: Path, sector: int) -> None:
     """As a cut leaves a sector that it has not reached."""
-    content = bytearray((data / redo.FILE).read_bytes())
-    place = half_of(data) + sector * sectors.SIZE
-    content[place : place + sectors.SIZE] = bytes(sectors.SIZE)
-    (data / redo.FILE).write_bytes(content)
+    content = bytearray((data / redo_file.FILE).read_bytes())
+    place = half_of(data) + sector * redo_file.SECTOR_BYTES
+    content[place : place + redo_file.SECTOR_BYTES] = bytes(redo_file.SECTOR_BYTES)
+    (data / redo_file.FILE).write_bytes(content)
 
 
-@pytest.mark.parametrize("ruin", [5, 12])
-def test_nothing_is_made_of_what_a_cut_left_before_a_ruined_sector(
-    tmp_path: Path, ruin: int
-) -> None:
-    """Zeros read as an envelope would have no payload for its one report."""
+@pytest.mark.parametrize("ruin", [0, 5, 12])
+def test_of_a_ruined_half_nothing_is_made_up(tmp_path: Path, ruin: int) -> None:
+    """Also where a cut left zeros before the damage; what is lost counts when it is sent again."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
         uploads = some(asked, 1, 600)
@@ -48,64 +46,84 @@ def test_nothing_is_made_of_what_a_cut_left_before_a_ruined_sector(
         data = Path(shutil.copytree(store.data, tmp_path / "left"))
     half = half_of(data)
     emptied(data, 4)
-    ruined(data, redo.FILE, half + ruin * sectors.SIZE)
+    ruined(data, redo_file.FILE, half + ruin * redo_file.SECTOR_BYTES)
     code, (found, *_) = doctor(data, "--repair")
     assert (code, "cannot be read" in found["says"]) == (1, True)
     assert doctor(data) == (0, [])
     with open_recovered(data) as again:
-        (reports,) = again.report_totals().values()
-        assert 60 < reports < 4 * sectors.ROOM // 23
-        assert write(again, uploads).count("duplicates") == reports
+        assert again.report_totals() == {}
+        assert write(again, uploads) == ["accepted"] * 600
+
+
+def test_of_one_whole_half_and_a_ruined_one_the_whole_one_is_kept(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked = published(store, survey())
+    file, halves = tmp_path / redo_file.FILE, list[bytes]()
+    for seed in (1, 2):
+        kept = RedoFile(file)
+        assert kept.keep(some(asked, seed, 200))
+        kept.close()
+        halves.append(file.read_bytes().strip(b"\0").ljust(HALF_BYTES, b"\0"))
+        file.unlink()
+    file.write_bytes(b"".join(halves))
+    assert len(RedoFile(file).lost) == 400
+    ruins = bytearray(file.read_bytes())
+    ruins[5 * redo_file.SECTOR_BYTES + 6] ^= 0xFF
+    file.write_bytes(bytes(ruins))
+    content, lost = redo_file.without_damage(file)
+    assert lost == 0, "the other half is as long: what was acknowledged is there"
+    file.write_bytes(content)
+    assert {each.kept.id for each in RedoFile(file).lost} == {
+        each.id for each in some(asked, 2, 200)
+    }
+
+
+@pytest.mark.parametrize("size", [1, 100_000, FILE_BYTES - 1])
+def test_a_redo_file_that_was_cut_off_is_damaged(tmp_path: Path, size: int) -> None:
+    with SqliteStore.create(tmp_path / "data") as store:
+        write(store, some(published(store, survey()), 1, 600))
+        data = Path(shutil.copytree(store.data, tmp_path / "left"))
+    file = data / redo_file.FILE
+    content = file.read_bytes()
+    whole = content[HALF_BYTES:] + content[:HALF_BYTES] if half_of(data) else content
+    file.write_bytes(whole[:size])
+    with pytest.raises(StoreUnusable, match="a disk has damaged"):
+        SqliteStore.open(data)
+    code, faults = doctor(data, "--repair")
+    with open_recovered(data) as again:
+        assert [*again.report_totals().values()] == ([] if code else [600])
+    assert code == 0 or "cannot be read" in faults[0]["says"]
 
 
 def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path) -> None:
     """A cut leaves sectors of an older write between those of the last, each with its sum."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
-    uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo.FILE
-    kept, halves = Redo(file), list[bytes]()
+    uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo_file.FILE
+    kept, halves = RedoFile(file), list[bytes]()
     for group in (uploads[:200], uploads[200:400], uploads[400:]):
         assert kept.keep(group)
         content = file.read_bytes()
-        halves.append(content[: 2 * HALF].strip(b"\0").ljust(HALF, b"\0"))
+        halves.append(content[: 2 * HALF_BYTES].strip(b"\0").ljust(HALF_BYTES, b"\0"))
     kept.close()
     older, whole, last = halves
     for _ in range(20):
         mixed = bytearray(last)
-        for place in range(0, len(older.rstrip(b"\0")) // sectors.SIZE * sectors.SIZE, 512):
+        for place in range(
+            0, len(older.rstrip(b"\0")) // redo_file.SECTOR_BYTES * redo_file.SECTOR_BYTES, 512
+        ):
             if chance.random() < 0.5:
-                mixed[place : place + sectors.SIZE] = older[place : place + sectors.SIZE]
+                mixed[place : place + redo_file.SECTOR_BYTES] = older[
+                    place : place + redo_file.SECTOR_BYTES
+                ]
         mixed[8 * 512 : 8 * 512 + MANY] = b"\xa5" * MANY
         sides = [bytes(mixed), whole]
         chance.shuffle(sides)
-        file.write_bytes(b"".join(sides).ljust(LENGTH, b"\0"))
-        content, _, lost = redo.mended(file)
+        file.write_bytes(b"".join(sides).ljust(FILE_BYTES, b"\0"))
+        content, lost = redo_file.without_damage(file)
         file.write_bytes(content)
         assert lost == (0 if mixed[:4] == older[:4] else 200 * 23), "the last group"
-        assert {each.kept.id for each in Redo(file).lost} == {each.id for each in uploads[:400]}
-
-
-def test_of_two_ruined_halves_both_beginnings_are_kept(tmp_path: Path) -> None:
-    with SqliteStore.create(tmp_path / "data") as store:
-        asked = published(store, survey())
-    file, halves = tmp_path / redo.FILE, list[bytes]()
-    for seed in (1, 2):
-        kept = Redo(file)
-        assert kept.keep(some(asked, seed, 200))
-        kept.close()
-        halves.append(file.read_bytes()[: 2 * HALF].strip(b"\0").ljust(HALF, b"\0"))
-        file.unlink()
-    file.write_bytes(b"".join(halves).ljust(LENGTH, b"\0"))
-    assert len(Redo(file).lost) == 400
-    ruins = bytearray(file.read_bytes())
-    for half, sector in product((0, HALF), (5, 7)):
-        identifier = half + sector * sectors.SIZE + 6
-        ruins[identifier : identifier + 8] = b"\xa5" * 8
-    file.write_bytes(bytes(ruins))
-    content, right, lost = redo.mended(file)
-    file.write_bytes(content)
-    assert right == 0
-    assert len(Redo(file).lost) == 400 - lost // 23 == 2 * ((5 * sectors.ROOM - 60) // 23)
+        assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads[:400]}
 
 
 @pytest.mark.parametrize("checkpointed", [True, False])
@@ -121,7 +139,7 @@ def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
     code, found = doctor(data, "--repair")
     assert code == 1
     assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
-    assert "the next lines say whether what is left of it is whole" in found[0]["says"]
+    assert "the next lines tell whether the rest of it is whole" in found[0]["says"]
     assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
     faults = [each for each in found if not each["well"]]
     assert (len(faults) > 1) == checkpointed
@@ -151,14 +169,16 @@ def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("damaged", [LOG, redo.FILE])
+@pytest.mark.parametrize("damaged", [LOG, redo_file.FILE])
 @pytest.mark.parametrize("limit", [0, 20_000])
 def test_a_repair_without_room_changes_nothing_and_says_so(
     left: Left, tmp_path: Path, damaged: str, limit: int
 ) -> None:
     """No file may grow beyond a size: the copy fails, or what is to take its place."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
-    ruined(data, damaged, redo.HALF if damaged == redo.FILE else 32 + 9 * FRAME + 200)
+    ruined(
+        data, damaged, redo_file.HALF_BYTES if damaged == redo_file.FILE else 32 + 9 * FRAME + 200
+    )
     before = {each.name: each.read_bytes() for each in data.iterdir()}
     for _ in range(2):
         code, (found,) = limited(data, limit)
@@ -175,7 +195,9 @@ def test_a_database_that_finds_the_disk_full_is_not_taken_for_a_damaged_one(
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with monkeypatch.context() as patched:
-        patched.setattr(database, "PRAGMAS", (*database.PRAGMAS, "max_page_count = 1"))
+        patched.setattr(
+            sqlite_database, "PRAGMAS", (*sqlite_database.PRAGMAS, "max_page_count = 1")
+        )
         code, found = doctor(data, "--repair")
     assert code == 1
     assert found[-1]["says"].endswith("database or disk is full")
@@ -188,12 +210,16 @@ def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
     left: Left, tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
-    for name in (redo.FILE, LOG):
-        ruined(data, name, redo.HALF + 512 if name == redo.FILE else 32 + 9 * FRAME + 200)
+    for name in (redo_file.FILE, LOG):
+        ruined(
+            data,
+            name,
+            redo_file.HALF_BYTES + 512 if name == redo_file.FILE else 32 + 9 * FRAME + 200,
+        )
     assert doctor(data, "--repair")[0] == 1
     code, text, _ = run("--data", data)
     assert code == 0
-    kept = [f"{FILE}-wal.damaged", f"{FILE}.damaged", f"{redo.FILE}.damaged"]
+    kept = [f"{FILE}-wal.damaged", f"{FILE}.damaged", f"{redo_file.FILE}.damaged"]
     for name in kept:
         assert f"ok     aside: {name} was set aside: it holds reports" in text
         assert f"delete it: rm {data / name}" in text
@@ -205,44 +231,14 @@ def test_what_a_repair_that_was_killed_had_not_finished_is_gone_after_the_next(
     left: Left, tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
-    names = (f"{FILE}.unfinished", f"{FILE}.unfinished-wal", f"{LOG}.unfinished")
-    for name in (*names, f"{redo.FILE}.unfinished"):
+    names = (f"{LOG}.unfinished", f"{redo_file.FILE}.unfinished")
+    for name in names:
         (data / name).write_bytes(b"reports")
     (data / "notes.unfinished").write_bytes(b"somebody's own")
     assert doctor(data) == (0, [])
     assert (data / names[0]).exists(), "it was only asked"
     assert doctor(data, "--repair") == (0, [])
     assert [each.name for each in data.glob("*.unfinished*")] == ["notes.unfinished"]
-
-
-@pytest.mark.parametrize(
-    ("places", "says"),
-    [
-        ([700], "one bit of it was turned, and is put right: nothing is lost"),
-        ([700, 1_300], "2 bits of it were turned, and are put right: nothing is lost"),
-    ],
-)
-@pytest.mark.parametrize("damaged", [LOG, redo.FILE])
-def test_as_many_bits_as_were_turned_are_said(
-    left: Left, tmp_path: Path, damaged: str, places: list[int], says: str
-) -> None:
-    data = Path(shutil.copytree(left.data, tmp_path / "data"))
-    content = bytearray((data / damaged).read_bytes())
-    for place in places:
-        content[place + (half_of(data) if damaged == redo.FILE else 0)] ^= 2
-    (data / damaged).write_bytes(content)
-    code, text, _ = run("--data", data, "--repair")
-    assert (code, f"{damaged}: {says}" in text) == (0, True)
-    assert sorted(each.name for each in data.glob("*.*.*")) == [f"{damaged}.damaged"]
-    assert served(data) == left.counts
-
-
-def test_what_is_damaged_behind_both_halves_held_nothing(left: Left, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(left.data, tmp_path / "data"))
-    ruined(data, redo.FILE, 2 * HALF + 10)
-    code, text, _ = run("--data", data, "--repair")
-    assert (code, "what is damaged of it held nothing that counts: nothing" in text) == (0, True)
-    assert served(data) == left.counts
 
 
 def test_a_database_that_finds_no_room_beside_it_leaves_no_copy_of_its_log(

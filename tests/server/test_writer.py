@@ -18,7 +18,7 @@ from deniable.server.intake.commit import Outcome, commit
 from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, Purged, SqliteStore, Store, StoreLost, Upload
 from deniable.server.store.sqlite import bucket
-from deniable.server.store.sqlite.reports import SqliteTransaction
+from deniable.server.store.sqlite.write_connection import SqliteTransaction
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import PATIENCE, eventually
@@ -176,7 +176,7 @@ def test_a_group_that_fails_is_refused_whole_and_the_next_is_taken(
 def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
     """After an I/O error nobody knows what is on disk: no report is taken until a new start."""
     asked = here.publish(survey())
-    failing = Faulty(here.store._engine, here.store.data)
+    failing = Faulty(here.store.data)
     failing.faults = [StoreLost("the store could not record reports: disk I/O error")]
     here.writer._store = failing
     for number in (1, 2):

@@ -135,7 +135,7 @@ def test_help_loads_no_heavy_library() -> None:
         "import sys; from deniable.shared.cli.command import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'flask', 'requests', 'cryptography', 'sqlalchemy'}\n"
+        "heavy = {'numpy', 'scipy', 'flask', 'requests', 'cryptography', 'psycopg'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, SqliteStore, Upload
-from deniable.server.store.sqlite import database, redo
+from deniable.server.store.sqlite import redo_file, sqlite_database
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from tests.server.surveys import DECEMBER
@@ -29,9 +29,11 @@ COUNTED = 1, "accepted"
 
 def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
     if syncs == "OFF":
-        database.PRAGMAS = tuple(each.replace("FULL", syncs) for each in database.PRAGMAS)
+        sqlite_database.PRAGMAS = tuple(
+            each.replace("FULL", syncs) for each in sqlite_database.PRAGMAS
+        )
     if syncs != "FULL":
-        redo.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all of it but a sync
+        redo_file.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all of it but a sync
     with SqliteStore.open(data) as store:
         catalogue = Catalogue(store)
         writer = Writer(store, catalogue, Clock(now=lambda: NOON))

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from deniable.server.intake.commit import open_recovered
 from deniable.server.intake.recount import compare
-from deniable.server.intake.recovery import open_recovered
 from deniable.server.store import Inspection, SqliteStore, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -107,7 +107,7 @@ def fault(data: Path, acknowledged: set[bytes]) -> str | None:
             return damage
         catalogue = Catalogue(store)
         (asked,) = catalogue.surveys()
-        found = [each.id for each in inspection.journal(asked.sequence, DECEMBER)]
+        found = [each.id for each in inspection.envelopes(asked.sequence, DECEMBER)]
         if lost := acknowledged - set(found):
             return f"{len(lost)} of {len(acknowledged)} acknowledged envelopes are lost"
         verdicts = {each.verdict for each in compare(inspection, {asked.sequence: asked}, NOON)}

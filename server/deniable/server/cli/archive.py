@@ -48,7 +48,7 @@ def recount_arguments(parser: ArgumentParser) -> None:
 
 
 def run_archive(args: Namespace) -> int:
-    from deniable.server.intake.recovery import open_recovered
+    from deniable.server.intake.commit import open_recovered
     from deniable.server.intake.upkeep import purge_sealed
 
     with open_recovered(args.data) as store:

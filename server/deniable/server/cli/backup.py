@@ -32,7 +32,7 @@ def restore_arguments(parser: ArgumentParser) -> None:
 
 
 def run_backup(chosen: Namespace) -> int:
-    from deniable.server.intake.recovery import open_recovered
+    from deniable.server.intake.commit import open_recovered
     from deniable.server.store import back_up
 
     data = folder(chosen.data, BY_PG_DUMP)

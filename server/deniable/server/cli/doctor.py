@@ -84,7 +84,7 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
-    from deniable.server.intake.recovery import open_recovered
+    from deniable.server.intake.commit import open_recovered
     from deniable.server.store import Inspection, damaged_files, set_aside, wants_room
 
     try:
@@ -146,10 +146,10 @@ def _register(data: Path, surveys: dict[int, PublishedSurvey]) -> Finding:
 
 
 def _read(row: SurveyRow) -> PublishedSurvey:
-    from deniable.server.store import PublishedSurvey, check_signed
+    from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import parse_document
 
-    check_signed(row)
+    row.check_signed()
     return PublishedSurvey(**vars(row), survey=parse_document(row.document))
 
 

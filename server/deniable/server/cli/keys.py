@@ -57,17 +57,18 @@ def _file(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from deniable.server.glance import glance
+    from deniable.server.store import open_store
 
-    listing = glance(args.data)
-    open_surveys = Counter(survey.key for survey in listing.surveys if not survey.closed)
+    with open_store(args.data) as store, store.snapshot() as reader:
+        open_surveys = Counter(row.key for row in reader.surveys() if not row.closed)
+        enrolled, retired = reader.enrolled_keys(), reader.retired_keys()
     rows = [
         {
             "key": key,
-            "state": "retired" if key in listing.retired else "enrolled",
+            "state": "retired" if key in retired else "enrolled",
             "surveys": open_surveys[key],
         }
-        for key in sorted(listing.enrolled | listing.retired | open_surveys.keys())
+        for key in sorted(enrolled | retired | open_surveys.keys())
     ]
     lines = [
         f"{row['key']}  {row['state']:8}  surveys not closed: {row['surveys']}" for row in rows

@@ -17,8 +17,7 @@ from deniable.shared.errors import Refused, WrongUse
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.glance import ListedSurvey
-    from deniable.server.store import PublishedSurvey
+    from deniable.server.store import PublishedSurvey, SurveyRow
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
@@ -151,27 +150,38 @@ def _signing_key(args: Namespace) -> Ed25519PrivateKey:
 
 
 def _list(args: Namespace) -> int:
-    from deniable.server.glance import glance
+    from deniable.server.store import open_store
 
-    surveys, now = glance(args.data).surveys, datetime.now(UTC)
+    now = datetime.now(UTC)
+    with open_store(args.data) as store:
+        surveys = store.surveys()
     if args.json:  # only JSON needs the surveys themselves, which take long to read
-        return show(args, {"surveys": [_row(published, now) for published in surveys]}, ())
-    lines = [
-        f"{published.id[:12]}  {published.state(now):7}  {published.said['opens']} to "
-        f"{published.said['closes']}  {published.said['name']}"
-        for published in surveys
-    ]
+        return show(args, {"surveys": [_row(row, now) for row in surveys]}, ())
     publish = f"deniable survey publish FILE {option(args.data)}"
     empty = f"no survey is published yet; start with: deniable survey new, then {publish}"
-    return show(args, None, lines or [empty])
+    return show(args, None, [_line(row, now) for row in surveys] or [empty])
 
 
-def _row(published: ListedSurvey, now: datetime) -> dict[str, object]:
-    survey = published.survey
+def _line(row: SurveyRow, now: datetime) -> str:
+    from deniable.server.surveys.clock import state_of
+    from deniable.shared.survey.periods import PERIODS
+
+    header = row.header()
+    opens, closes = (date.fromisoformat(header[key]) for key in ("opens", "closes"))
+    state = state_of(row.closed, PERIODS[header["round"]], opens, closes, now)
+    return f"{row.id[:12]}  {state:7}  {opens} to {closes}  {header['name']}"
+
+
+def _row(row: SurveyRow, now: datetime) -> dict[str, object]:
+    from deniable.server.surveys.clock import state_of
+    from deniable.shared.survey.document import parse_document
+
+    row.header()  # which checks that the document is what was published
+    survey = parse_document(row.document)
     return {
-        "id": published.id,
+        "id": row.id,
         "name": survey.name,
-        "state": published.state(now),
+        "state": state_of(row.closed, survey.calendar, survey.opens, survey.closes, now),
         "opens": survey.opens.isoformat(),
         "closes": survey.closes.isoformat(),
         "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},

@@ -63,9 +63,10 @@ def _create(chosen: Namespace) -> int:
 
 
 def _list(chosen: Namespace) -> int:
-    from deniable.server.glance import glance
+    from deniable.server.store import open_store
 
-    tokens = glance(chosen.data).tokens
+    with open_store(chosen.data) as store:
+        tokens = store.tokens()
     if chosen.json:
         rows = [
             {

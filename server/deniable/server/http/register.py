@@ -10,8 +10,7 @@ from msgspec import Meta, Struct
 from deniable.server.http.context import parts
 from deniable.server.http.messages import HttpError, answer
 from deniable.server.results.document import Count, SurveyId
-from deniable.server.store import RegisterEntry
-from deniable.server.store.register import Event
+from deniable.server.store import Event, RegisterEntry
 
 MOST_ENTRIES = 1_000  # in an answer
 MOST_DIGITS = 9

@@ -1,12 +1,21 @@
-"""What one group commit does: take the envelopes that are new, and count them, once each."""
+"""The group commit: it stores the envelopes that are new, and counts each of them once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 from deniable.server.intake.tally import tally
-from deniable.server.store import Cells, Store, Transaction, Upload, UploadKey
+from deniable.server.store import (
+    Cells,
+    Place,
+    Store,
+    Transaction,
+    Upload,
+    UploadKey,
+    open_store,
+)
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
@@ -14,10 +23,8 @@ Outcome = Literal["accepted", "duplicates", "late"]
 
 
 def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]:
-    """What becomes of each upload, once the transaction is on disk.
-
-    Of uploads with one key the first may count; the others are its duplicates.
-    """
+    """Store and count the uploads, and return the outcome of each, which holds once the transaction
+    is on disk. Of uploads with one key the first may count; the others are its duplicates."""
     firsts = {upload.key: upload for upload in reversed(uploads)}
     outcomes: dict[UploadKey, Outcome] = {}
     for members in _by_round(list(firsts.values())):
@@ -29,22 +36,31 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 
 
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
-    """Count what was acknowledged and has not come into the tables, if there is any; what is there
-    after all is a duplicate. Where it was kept it stays, but for a server's: that overwrites it.
-    What is of a survey that was deleted, or of one that is damaged, goes with it."""
+    """Count the acknowledged envelopes that have not reached the tables; one that has is a
+    duplicate. A server (`serves`) overwrites them where they were kept; for others they stay there.
+    Those of a survey that was deleted or is damaged go with it."""
     left = store.unsettled()
     uploads = [
-        Upload(published, each.round, each.kept.id, each.kept.reports, each.kept.payload)
-        for each in left
-        if (published := catalogue.known(each.survey))
+        Upload(published, row.round, row.kept.id, row.kept.reports, row.kept.payload)
+        for row in left
+        if (published := catalogue.known(row.survey))
     ]
     if left:
         with store.transaction(later=serves) as transaction:
             commit(transaction, uploads)
 
 
+@contextmanager
+def open_recovered(place: Place) -> Iterator[Store]:
+    """Open a store, and count what a server had acknowledged when it was killed, or has now."""
+    with open_store(place) as store:
+        if store.unsettled():
+            recover(store, Catalogue(store))
+        yield store
+
+
 def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[UploadKey, Outcome]:
-    """Of one survey and round."""
+    """Commit uploads of one survey and round."""
     published, number = uploads[0].survey, uploads[0].round
     if transaction.is_sealed(published.sequence, number):
         return {upload.key: "late" for upload in uploads}
@@ -57,7 +73,7 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
 
 
 def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:
-    """Their counts: those that admission counted, and the others' payloads counted as one."""
+    """Return the uploads' counts. Payloads that admission has not counted are counted as one."""
     parts = [upload.cells for upload in uploads if upload.cells is not None]
     others = [upload for upload in uploads if upload.cells is None]
     if others:

@@ -84,7 +84,7 @@ def _recount(inspection: Inspection, published: PublishedSurvey, number: int) ->
     """None where the envelopes are not what was written."""
     cells, reports = empty_cells(published.survey), 0
     try:
-        for payload, count in _joined(inspection.journal(published.sequence, number)):
+        for payload, count in _joined(inspection.envelopes(published.sequence, number)):
             cells += tally(published.survey, payload, count)
             reports += count
     except (Damaged, InvalidEnvelope):

@@ -23,7 +23,6 @@ from deniable.server.store import (
     create_folder,
     create_store,
     is_begun,
-    migrate,
 )
 
 FIRST_TOKEN = timedelta(days=365)
@@ -57,7 +56,6 @@ def _prepare(data: Place) -> None:
     create_folder(data)
     lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
     try:
-        migrate(data)
         if is_begun(data):
             check_tables(data)
     finally:

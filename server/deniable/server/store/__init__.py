@@ -1,12 +1,21 @@
-"""The store: surveys, envelopes, tallies, counters and tokens; the only part that speaks SQL.
+"""The store: surveys, envelopes, tallies, counters and tokens; the only part that runs SQL.
 
-`protocol.py` says what the server asks of it, `records.py` what it holds; `sqlite/` is one for a
-single node, `postgres/` one for several; `sql/` is what both have.
+`protocol` states what the server asks of a store and `records` what it holds. `sql_store` has what
+both stores share; `sqlite/` is the store of a single node, `postgres/` that of several. A group of
+envelopes goes through `Store.transaction`, and comes back as counts from `Store.tallies`.
 """
 
-from deniable.server.store.opening import Place, create_store, open_store
-from deniable.server.store.postgres.address import Database
-from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
+from pathlib import Path
+
+from deniable.server.store.postgres.database_address import Database
+from deniable.server.store.protocol import (
+    NO_SURVEY,
+    Damaged,
+    Store,
+    StoreLost,
+    StoreReader,
+    Transaction,
+)
 from deniable.server.store.records import (
     Annotation,
     Cells,
@@ -21,19 +30,19 @@ from deniable.server.store.records import (
     Upload,
     UploadKey,
 )
-from deniable.server.store.register import RegisterEntry, first_fault, next_entry
-from deniable.server.store.signed import check_signed
-from deniable.server.store.sqlite.backup import back_up, restore
-from deniable.server.store.sqlite.database import FILE, create_folder, is_begun
-from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
-from deniable.server.store.sqlite.mending import (
+from deniable.server.store.register_chain import Event, RegisterEntry, first_fault, next_entry
+from deniable.server.store.sqlite.backup_file import back_up, restore
+from deniable.server.store.sqlite.damaged_files import (
     asides,
     damaged_files,
     set_aside,
     wants_room,
 )
-from deniable.server.store.sqlite.migration import migrate
-from deniable.server.store.sqlite.store import SqliteStore
+from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
+from deniable.server.store.sqlite.sqlite_database import FILE, create_folder, is_begun
+from deniable.server.store.sqlite.sqlite_store import SqliteStore
+
+Place = Path | Database
 
 __all__ = [
     "FILE",
@@ -42,6 +51,7 @@ __all__ = [
     "Cells",
     "Damaged",
     "Database",
+    "Event",
     "Inspection",
     "Kept",
     "KeptTally",
@@ -54,6 +64,7 @@ __all__ = [
     "State",
     "Store",
     "StoreLost",
+    "StoreReader",
     "SurveyRow",
     "Token",
     "Transaction",
@@ -62,17 +73,33 @@ __all__ = [
     "UploadKey",
     "asides",
     "back_up",
-    "check_signed",
     "check_tables",
     "create_folder",
     "create_store",
     "damaged_files",
     "first_fault",
     "is_begun",
-    "migrate",
     "next_entry",
     "open_store",
     "restore",
     "set_aside",
     "wants_room",
 ]
+
+
+def create_store(place: Place) -> Store:
+    """Open a store, and make it if it is not there."""
+    if isinstance(place, Path):
+        return SqliteStore.create(place)
+    from deniable.server.store.postgres.postgres_store import PostgresStore
+
+    return PostgresStore.create(place)
+
+
+def open_store(place: Place, node: str = "") -> Store:
+    """Open a store that must be there. `node` names who counts, where several servers do."""
+    if isinstance(place, Path):
+        return SqliteStore.open(place)
+    from deniable.server.store.postgres.postgres_store import PostgresStore
+
+    return PostgresStore.open(place, node)

@@ -1,34 +1,45 @@
-"""What the server asks of a store, whatever keeps it.
+"""The protocol of a store: everything that the server asks of it, and the errors it raises.
 
-Every method may be called from any thread, and other processes may use the same store. What a
-method wrote is durable when it returns. StoreUnusable says what could not be done; StoreLost that
-nobody knows what is on the disk.
+Whoever writes another store implements `Store` and `Transaction`, and lets
+`tests/server/test_store_contract.py` run on it. These rules hold for every method:
+
+- It may be called from any thread, while other processes use the same store.
+- What it wrote is durable when it returns, also after a power cut.
+- It raises StoreUnusable if something could not be done and may be tried again; StoreLost if the
+  state of the disk is unknown; Damaged if data is not what was written. Damaged data is never
+  returned, and nothing is added to it.
+- Nothing that it stores tells the order or the time of arrival of envelopes, once `forget_order`
+  has returned True.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from datetime import date, datetime
-from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
-from deniable.server.store.records import (
-    Annotation,
-    Cells,
-    Kept,
-    Purged,
-    RoundTally,
-    SurveyRow,
-    Token,
-    Unsettled,
-    Upload,
-    UploadKey,
-)
-from deniable.server.store.register import RegisterEntry
 from deniable.shared.errors import StoreUnusable
 
-NO_SURVEY = 0  # the sequence under which reports are counted for a survey not published here
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import date, datetime
+    from types import TracebackType
+    from typing import Self
+
+    from deniable.server.store.records import (
+        Annotation,
+        Cells,
+        Kept,
+        Purged,
+        RoundTally,
+        SurveyRow,
+        Token,
+        Unsettled,
+        Upload,
+        UploadKey,
+    )
+    from deniable.server.store.register_chain import RegisterEntry
+
+NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are counted
 
 
 class StoreLost(StoreUnusable):
@@ -36,18 +47,18 @@ class StoreLost(StoreUnusable):
 
 
 class Damaged(StoreUnusable):
-    """What is read is not what was written: nothing is shown of it, and nothing added to it."""
+    """Data is not what was written: none of it is shown, and nothing is added to it."""
 
 
 class Transaction(Protocol):
-    """In which envelopes are taken and counted. All of it becomes true, or nothing."""
+    """A group of envelopes that is stored and counted as a whole, or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        """Whether the round's envelopes are purged, so that a repeated one would go unnoticed."""
+        """Tell whether a round is sealed: then a repeated envelope would go unnoticed."""
         ...
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Keep those that are not there yet, and say which they are. Each key at most once."""
+        """Keep the uploads that are not there yet, and return their keys. Each key comes once."""
         ...
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
@@ -55,10 +66,75 @@ class Transaction(Protocol):
         ...
 
 
-class Store(Protocol):
+class StoreReader(Protocol):
+    """The reading half of a store."""
+
+    def surveys_mark(self) -> int:
+        """Return the length of the register: every change of a survey makes it longer."""
+        ...
+
+    def surveys(self, after: int = 0) -> list[SurveyRow]:
+        """Return the surveys published after this sequence, in the order of publication."""
+        ...
+
+    def survey_states(self) -> Mapping[int, bool]:
+        """Return whether each survey is closed, by its sequence."""
+        ...
+
+    def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
+        """Return the entries after this number, in order: the history of all surveys."""
+        ...
+
+    def enrolled_keys(self) -> frozenset[str]:
+        """Return the public keys whose surveys may be published over HTTP."""
+        ...
+
+    def retired_keys(self) -> frozenset[str]:
+        """Return the keys that are never enrolled again."""
+        ...
+
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        """Return the counts of a survey's rounds that have reports, in order.
+
+        `first` and `last` limit the rounds.
+        """
+        ...
+
+    def report_totals(self) -> Mapping[int, int]:
+        """Return the number of counted reports of each survey that has any, by its sequence."""
+        ...
+
+    def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
+        """Return the rounds whose envelopes are still kept, by the survey's sequence."""
+        ...
+
+    def annotations(self, sequence: int) -> list[Annotation]:
+        """Return a survey's annotations in the order of their days."""
+        ...
+
+    def counters(self, sequence: int) -> Mapping[str, int]:
+        """Return a survey's reports by outcome: accepted, duplicates, or the code of a refusal."""
+        ...
+
+    def role_of(self, token: str, now: datetime) -> str | None:
+        """Return the role of a token that is known and has not expired."""
+        ...
+
+    def tokens(self) -> list[Token]: ...
+
+    def latest_day(self) -> date | None:
+        """Return the latest day on which a server is known to have run."""
+        ...
+
+
+class Store(StoreReader, Protocol):
+    """A store: surveys, reports and all else that servers keep."""
+
     @property
     def option(self) -> str:
-        """What says to a command that it is this store: `--data DIR` or `--store URL`."""
+        """The option that names this store to a command: `--data DIR` or `--store URL`."""
         ...
 
     def close(self) -> None: ...
@@ -72,45 +148,37 @@ class Store(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    # Surveys
+    def snapshot(self) -> AbstractContextManager[StoreReader]:
+        """Return a reader of one moment that cannot write.
 
-    def surveys_mark(self) -> int:
-        """How long the register is: every change of a survey makes it longer."""
+        Keep it short: while it is open, `forget_order` may have to wait for it.
+        """
         ...
 
-    def surveys(self, after: int = 0) -> list[SurveyRow]:
-        """Those published after this sequence, in the order of publication."""
+    def check_writable(self) -> None:
+        """Return only if a transaction that writes can begin, and there is room for it."""
         ...
 
-    def survey_states(self) -> Mapping[int, bool]:
-        """Whether each is closed, by its sequence."""
-        ...
+    # Surveys and keys
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Keep a survey that has been verified; the same again changes nothing. Its id."""
+        """Keep a survey that has been verified, and return its id.
+
+        Publishing the same document again changes nothing.
+        """
         ...
 
     def close_survey(self, sequence: int) -> None: ...
 
     def delete_survey(self, sequence: int) -> None:
-        """Delete it for good, with its tallies, its counters and what is left of its envelopes. Its
-        entries in the register stay."""
-        ...
+        """Delete a survey permanently, with its tallies, counters and remaining envelopes.
 
-    def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
-        """The entries after this number, in order: what became of all surveys there ever were."""
-        ...
-
-    def enrolled_keys(self) -> frozenset[str]:
-        """The public keys whose surveys may be published over HTTP."""
+        Its entries in the register stay.
+        """
         ...
 
     def enrol_key(self, key: str) -> None:
-        """Refused, if it is retired."""
-        ...
-
-    def retired_keys(self) -> frozenset[str]:
-        """Those that are never enrolled again."""
+        """Enrol a public key; Refused if it is retired."""
         ...
 
     def retire_key(self, key: str) -> None: ...
@@ -118,32 +186,26 @@ class Store(Protocol):
     # Reports
 
     def transaction(self, *, later: bool = False) -> AbstractContextManager[Transaction]:
-        """After the block all of it is on disk, or nothing. `later`: that nobody waits for, outside
-        of this process, may come into the tables a moment later, with other groups."""
+        """Return a transaction that is on disk after the block.
+
+        With `later`, its rows may reach the tables a moment later, together with other groups: for
+        groups that no other process waits for.
+        """
         ...
 
     def unsettled(self) -> Sequence[Unsettled]:
-        """What was acknowledged by a transaction that was to come into the tables later, and had
-        not when it was cut off. It is here until a transaction has brought it there."""
-        ...
+        """Return the acknowledged envelopes of `later` transactions that were cut off.
 
-    def tallies(
-        self, sequence: int, first: int | None = None, last: int | None = None
-    ) -> list[RoundTally]:
-        """The counts of every round of a survey that has reports, in order; or of some rounds."""
-        ...
-
-    def report_totals(self) -> Mapping[int, int]:
-        """How many reports are counted for each survey that has any, by its sequence."""
-        ...
-
-    def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
-        """Of each survey the rounds whose envelopes are still kept, by its sequence."""
+        Their rows may not have reached the tables. They stay here until a transaction has brought
+        them there.
+        """
         ...
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Those of a round that takes no more, in an order that tells nothing, some at a time.
-        Damaged says that not all of them can be read."""
+        """Yield the envelopes of a round that accepts no more, in an order that tells nothing.
+
+        Damaged if not all of them can be read.
+        """
         ...
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
@@ -151,60 +213,34 @@ class Store(Protocol):
         ...
 
     def purge(self, most: int) -> Purged:
-        """Delete envelopes of sealed rounds for good, as many as so many buckets hold."""
+        """Delete envelopes of sealed rounds permanently, up to `most` buckets of them."""
         ...
 
     def forget_order(self) -> bool:
-        """Leave no trace of what was written together, or after what, and of what was deleted.
-        Never waits: whether it is done; while somebody reads, it is not."""
+        """Remove every trace of the order of arrival, and of what was deleted.
+
+        It never waits: False if a reader delays it, and then it must be called again.
+        """
         ...
 
-    # Annotations
-
-    def annotations(self, sequence: int) -> list[Annotation]:
-        """Those of a survey, in the order of their days."""
-        ...
+    # Everything else
 
     def annotate(self, sequence: int, annotation: Annotation) -> None:
-        """Once, however often it is said."""
+        """Keep an annotation, once."""
         ...
 
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
-        """Whether it was there."""
-        ...
-
-    # Counters
-
-    def counters(self, sequence: int) -> Mapping[str, int]:
-        """Reports of a survey by outcome: accepted, duplicates, and the codes of refusals."""
+        """Remove an annotation, and tell whether it was there."""
         ...
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
-        """By sequence and outcome."""
+        """Add numbers of reports, by a survey's sequence and their outcome."""
         ...
-
-    # Tokens
 
     def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None: ...
 
-    def role_of(self, token: str, now: datetime) -> str | None:
-        """The role of a token that is known and has not ended."""
-        ...
-
-    def tokens(self) -> list[Token]: ...
-
     def revoke_token(self, identifier: str) -> None: ...
 
-    # The calendar
-
-    def latest_day(self) -> date | None:
-        """The latest day on which a server is known to have run."""
-        ...
-
-    def keep_day(self, day: date) -> None: ...
-
-    # Health
-
-    def check_writable(self) -> None:
-        """Return only if a transaction that writes can begin, and there is room for it."""
+    def keep_day(self, day: date) -> None:
+        """Keep the latest day on which a server ran."""
         ...

@@ -21,7 +21,6 @@ from deniable.server.store import (
     State,
     Store,
     SurveyRow,
-    check_signed,
 )
 from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.listing import NOTHING, Listing, check_room, check_size, listing
@@ -268,7 +267,7 @@ def _grouped(
 def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
     """Return the survey of a row; parse it only if needed, as that computes every probability."""
     if (survey := parsed.get(row.id)) is None:
-        check_signed(row)
+        row.check_signed()
         survey = parse_document(row.document)
     return PublishedSurvey(**vars(row), survey=survey)
 

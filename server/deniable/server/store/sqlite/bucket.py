@@ -1,20 +1,20 @@
-"""A bucket: envelopes whose ids begin alike, as bytes that depend on nothing but them.
+"""Buckets: envelopes whose ids begin alike, as bytes that depend on nothing but them.
 
-As rows of their own they would show who came first: SQLite lays a new row before the last one of
+As rows of their own they would show which came first: SQLite lays a new row before the last one of
 its page. In a bucket they lie in the order of their ids, padded with zeros to a fixed size, so that
-it is overwritten where it lies. It begins with their number (u16), then of each envelope
+it is overwritten where it lies. It begins with their number (u16), then has of each envelope
 
     id (16) · reports - 1 (u16) · length (u32)
 
-and then their payloads. A bucket that grows beyond its size is halved: by the next bit of its ids,
-so that which buckets there are depends on what came, too, and not on how. None is empty.
+and then their payloads. A bucket that grows beyond its size is halved by the next bit of its ids,
+so that the set of buckets also depends only on what came, and not on the order. None is empty.
 
-An envelope that is larger by itself is kept alone, in parts of one size, and the buckets are as if
-it were not there. SQLite would lay what has no room in a page at the end of its file, as it comes.
+A larger envelope is kept alone, in parts of one size, and the buckets are as if it were not there.
+SQLite would put a row that does not fit into a page at the end of its file, in order of arrival.
 
-Where a bucket lies is said by the middle of the ids that belong in it: the bits that they begin
-with, and a one. Such places sort as the ids do. An envelope that is kept alone lies at the place
-where only its id belongs, and all but the first of its parts at that and their number (u16).
+The place of a bucket is the middle of the ids that belong in it: the bits that they begin with, and
+a one. Such places sort as the ids do. An envelope that is kept alone lies at the place where only
+its id belongs, and all but the first of its parts at that place and their number (u16).
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ EMPTY = bytes(SIZE)  # what is written nowhere
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:
-    """In the order of their ids, each id once."""
+    """Return the bucket of these envelopes, which are in the order of their ids."""
     heads = (_HEAD.pack(each.id, each.reports - 1, len(each.payload)) for each in envelopes)
     payloads = (each.payload for each in envelopes)
     return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
 
 
 def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
-    """What `pack` would make of its envelopes and this one, which is not unpacked for that: the
-    same bytes if it is there already, None if it does not fit."""
+    """Return what `pack` makes of a bucket's envelopes and one more, without unpacking them.
+
+    The same bytes if it is there already; None if it does not fit.
+    """
     number = rows(bucket)
     heads, body = bucket[_ROWS.size :], _ROWS.size + number * _HEAD.size
     index = bisect_left(range(number), envelope.id, key=lambda each: _id_at(heads, each))
@@ -74,7 +76,7 @@ def _id_at(heads: bytes, index: int) -> bytes:
 
 
 def rows(bucket: bytes) -> int:
-    """How many envelopes are in it."""
+    """Return the number of envelopes in a bucket."""
     (number,) = _ROWS.unpack_from(bucket)
     return int(number)
 
@@ -89,7 +91,7 @@ def unpack(bucket: bytes) -> list[Kept]:
 
 
 def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequence[Kept]]]:
-    """The buckets that these envelopes make, in order, each with its place."""
+    """Yield the buckets that these envelopes make, in order, each with its place."""
     if len(envelopes) == 1 or _bytes(envelopes) <= SIZE:
         yield place, envelopes
         return
@@ -102,22 +104,22 @@ def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequenc
 
 
 def belongs(identifier: bytes, place: int) -> bool:
-    """Whether it is one of those whose middle this is."""
+    """Tell whether an id belongs in the bucket at a place."""
     return _number(identifier) ^ place < 2 * _unit(place)
 
 
 def last_id(place: int) -> bytes:
-    """The last that belongs there."""
+    """Return the last id that belongs at a place."""
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
 def own_place(identifier: bytes) -> bytes:
-    """Where no other id belongs, as it is stored."""
+    """Return the place, as it is stored, where no other id belongs."""
     return identifier + b"\x80"
 
 
 def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
-    """Of one that is kept alone, each with its place as it is stored."""
+    """Yield the parts of an envelope that is kept alone, each with its place as it is stored."""
     content, place = pack([envelope]), own_place(envelope.id)
     for number, start in enumerate(range(0, len(content), PART)):
         part = content[start : start + PART].ljust(PART, b"\0")
@@ -125,14 +127,14 @@ def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
 
 
 def parts_of(first: bytes) -> int:
-    """How many there are, by the first of them; or one, if that is a bucket for a single id."""
+    """Return the number of parts, by the first of them; 1 for a bucket with a single id."""
     _, _, length = _HEAD.unpack_from(first, _ROWS.size)
     missing = _ROWS.size + _HEAD.size + int(length) - len(first)
     return 1 + max(0, -(-missing // PART))
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
-    """Of a new bucket for an id that belongs in none: as large as its neighbours leave room."""
+    """Return the place of a new bucket for an id: as large as its neighbours leave room."""
     number = _number(identifier)
     differs = min(((number ^ place).bit_length() for place in neighbours), default=BITS + 1)
     unit = 1 << (differs - 2)
@@ -148,7 +150,7 @@ def place_of(stored: bytes) -> int:
 
 
 def _unit(place: int) -> int:
-    """Its last bit that is set: half of how many ids belong there."""
+    """Return the last bit of a place that is set: half of how many ids belong there."""
     return place & -place
 
 

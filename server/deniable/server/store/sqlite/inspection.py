@@ -1,40 +1,47 @@
-"""A data folder looked at row by row: what a disk has damaged, and counts put right."""
+"""Inspection of a data folder row by row: what a disk has damaged, and tallies counted again."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
-
-from sqlalchemy import Connection, Engine, select
+from typing import TYPE_CHECKING, Self
 
 from deniable.server.store.protocol import Damaged
-from deniable.server.store.records import Cells, Kept, RoundTally, SurveyRow
-from deniable.server.store.signed import check_signed
-from deniable.server.store.sql.reports import read_tally, tally_blob, tally_row
-from deniable.server.store.sql.tables import tallies
-from deniable.server.store.sql.upsert import put
-from deniable.server.store.sqlite.database import (
+from deniable.server.store.records import Kept, RoundTally
+from deniable.server.store.sql_store import SURVEY, survey_row
+from deniable.server.store.sqlite.envelope_rows import unpacked, whole
+from deniable.server.store.sqlite.sqlite_database import (
     FILE,
-    driver_of,
-    open_database,
+    check_database,
+    connect,
+    errors_as_ours,
     transaction,
 )
-from deniable.server.store.sqlite.envelopes import unpacked, whole
-from deniable.server.store.sqlite.reports import HERE
-from deniable.server.store.sqlite.schema import TABLES, envelopes
+from deniable.server.store.sqlite.write_connection import HERE
+from deniable.server.store.tally_rows import (
+    PUT,
+    ROW,
+    TallyRow,
+    checked_tally,
+    packed_cells,
+    read_tally,
+    tally_row,
+)
 
-SMALL = ("sqlite_schema", *(table.name for table in TABLES if table is not envelopes))
-SURVEYS = "SELECT sequence, id, document, signature, key, closed FROM surveys"
-TALLIES = "SELECT survey, round, node, reports, sealed, cells, digest FROM tallies"
-JOURNAL = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
+if TYPE_CHECKING:
+    from deniable.server.store.records import Cells
+
+OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
+TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 
 
 @dataclass(frozen=True)
 class KeptTally:
+    """A tally as it lies in the folder."""
+
     survey: int
     round: int
     sealed: bool
@@ -42,59 +49,60 @@ class KeptTally:
 
 
 class Inspection:
-    """All that it reads is of one moment, also while a server serves the folder."""
+    """Reader of one moment, also while a server serves the folder."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self._driver = driver
 
     @classmethod
     @contextmanager
     def of(cls, data: Path, *, writes: bool = False) -> Iterator[Self]:
-        engine: Engine = open_database(data)
-        try:
-            with transaction(engine, "look at all its rows", writes=writes) as connection:
-                yield cls(connection)
-        finally:
-            engine.dispose()
+        check_database(data)
+        with (
+            errors_as_ours("look at all its rows"),
+            closing(connect(data / FILE, reads_only=not writes)) as driver,
+            transaction(driver, writes=writes),
+        ):
+            yield cls(driver)
 
     def damage(self) -> str | None:
-        """What the database finds wrong with its own file, first of all."""
-        found = str(self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
-        return None if found == "ok" else found
+        """Return the first fault that SQLite finds in its own file."""
+        return self._fault("PRAGMA integrity_check(1)")
 
     def damage_of_tables(self) -> str | None:
-        """The same of all tables but that of the envelopes, which have digests, and are many."""
-        for name in SMALL:
-            query = f"PRAGMA integrity_check('{name}')"
-            found = str(self._connection.exec_driver_sql(query).scalar())
-            if found != "ok":
-                return f"{name}: {found}"
+        """Return the same for all tables but that of envelopes, which have digests and are many."""
+        names = [name for (name,) in self._driver.execute(TABLE_NAMES) if name != "envelopes"]
+        for name in ("sqlite_schema", *names):
+            if fault := self._fault(f"PRAGMA integrity_check('{name}')"):
+                return f"{name}: {fault}"
         return None
 
     def tallies(self) -> list[KeptTally]:
-        query = select(tallies).where(tallies.c.node == HERE)
-        rows = self._connection.execute(query.order_by(tallies.c.survey, tallies.c.round))
+        query = f"SELECT {ROW} FROM tallies WHERE node = ? ORDER BY survey, round"
+        rows = map(TallyRow._make, self._driver.execute(query, (HERE,)))
         return [KeptTally(row.survey, row.round, bool(row.sealed), read_tally(row)) for row in rows]
 
     def rounds(self) -> list[tuple[int, int]]:
-        """Of which there are envelopes, each with its survey's sequence."""
-        query = select(envelopes.c.survey, envelopes.c.round).distinct()
-        return [(survey, number) for survey, number in self._connection.execute(query)]
+        """Return the rounds that have envelopes, each with its survey's sequence."""
+        return self._driver.execute("SELECT DISTINCT survey, round FROM envelopes").fetchall()
 
-    def journal(self, survey: int, number: int) -> Iterator[Kept]:
-        """A round's envelopes; Damaged says that not all of them can be read."""
-        driver = driver_of(self._connection)
-        for row in driver.execute(JOURNAL, (survey, number)):
-            yield from unpacked(driver, row)
+    def envelopes(self, survey: int, number: int) -> Iterator[Kept]:
+        """Yield a round's envelopes; Damaged if not all of them can be read."""
+        for row in self._driver.execute(OF_ROUND, (survey, number)):
+            yield from unpacked(self._driver, row)
 
     def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
-        """Instead of the tally that an unsealed round has."""
-        row = tally_row(survey, number, HERE, reports, False, tally_blob(cells))
-        put(self._connection, tallies, row)
+        """Replace the tally of a round that is not sealed."""
+        row = tally_row(survey, number, HERE, reports, False, packed_cells(cells))
+        self._driver.execute(PUT, row)
+
+    def _fault(self, pragma: str) -> str | None:
+        (found,) = self._driver.execute(pragma).fetchone()
+        return None if found == "ok" else str(found)
 
 
 def check_tables(data: Path) -> None:
-    """Refuse what would be served as it is: Damaged where a table is not one."""
+    """Raise Damaged if a table is not one: its rows would be served as they are."""
     with Inspection.of(data) as inspection:
         damage = inspection.damage_of_tables()
     if damage is not None:
@@ -104,16 +112,19 @@ def check_tables(data: Path) -> None:
         )
 
 
-def check_rows(driver: sqlite3.Connection) -> None:
-    """Damaged, where a survey, a tally or an envelope is not what was written."""
-    for row in driver.execute(SURVEYS):
-        check_signed(SurveyRow(*row))
-    for *values, digest in driver.execute(TALLIES):
-        if tally_row(*values)["digest"] != digest:
-            raise Damaged(f"the tally of round {values[1]} of survey {values[0]} is damaged")
+def check_rows(driver: sqlite3.Connection) -> int:
+    """Return the number of counted reports, if every row is what was written.
+
+    Damaged if a survey, a tally or an envelope is not.
+    """
+    for survey in driver.execute(f"SELECT {SURVEY} FROM surveys"):
+        survey_row(survey).check_signed()
+    rows = map(TallyRow._make, driver.execute(f"SELECT {ROW} FROM tallies"))
+    reports = sum(checked_tally(row).reports for row in rows)
     for row in driver.execute("SELECT * FROM envelopes"):
         kind = row[-1]
         if kind <= 1:
             unpacked(driver, row)
         else:
             whole(row)
+    return reports

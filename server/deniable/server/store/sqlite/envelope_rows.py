@@ -1,4 +1,4 @@
-"""Envelopes in SQLite: found, kept and deleted by the bucket."""
+"""Rows of envelopes in SQLite: found, kept and deleted by the bucket."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.records import Kept, Purged, Upload, UploadKey
-from deniable.server.store.sql.digest import digest_of
-from deniable.server.store.sql.reports import Round
 from deniable.server.store.sqlite import bucket
+from deniable.server.store.tally_rows import Round, digest_of
 
 Row = tuple[int | bytes, ...]
 LAST = b"\xff" * (bucket.PART_BYTES + 1)  # is beyond the places of an envelope's parts
@@ -51,7 +50,7 @@ TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
 def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
-    """Keep those that are not there yet, and say which they are. Each key at most once."""
+    """Keep the uploads that are not there yet, and return their keys. Each key comes once."""
     new: set[UploadKey] = set()
     for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
         coming = [Kept(each.id, each.count, each.payload) for each in members]
@@ -60,7 +59,7 @@ def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> s
 
 
 def keep(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
-    """What comes in the order of ids; the ids of those that were not there yet."""
+    """Keep envelopes, given in the order of their ids, and return the ids of the new ones."""
     alone = [each for each in coming if len(each.payload) > bucket.MOST_BYTES]
     others = [each for each in coming if len(each.payload) <= bucket.MOST_BYTES]
     if driver.execute(ANY, (*of, 1)).fetchone():
@@ -88,7 +87,7 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kep
 
 
 def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> Purged:
-    """Those of these rounds, at most so many rows."""
+    """Delete the envelopes of these rounds, in at most `most` rows."""
     rows: list[tuple[int, bytes, int]] = []
     for of in rounds:
         if len(rows) == most:
@@ -102,7 +101,7 @@ def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: 
 def next_buckets(
     driver: sqlite3.Connection, of: Round, after: bytes, most: int
 ) -> tuple[bytes, list[Kept]]:
-    """What is in the buckets that follow a place, and the last one's place."""
+    """Return the last place and the envelopes of the buckets that follow a place."""
     asked = {"s": of[0], "r": of[1], "after": after, "most": most}
     rows = driver.execute(NEXT, asked).fetchall()
     kept = [each for row in rows for each in unpacked(driver, row)]
@@ -110,7 +109,7 @@ def next_buckets(
 
 
 def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
-    """What is in a bucket; or the envelope that is alone, with the parts that follow its first."""
+    """Return what is in a bucket; or the envelope that is kept alone, with its later parts."""
     _, survey, number, place, rows, _, kind = row  # Any: its columns have many types
     content = [whole(row)]
     if kind == 1 and (parts := bucket.parts_of(rows)) > 1:
@@ -122,7 +121,7 @@ def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
 
 
 def whole(row: Sequence[Any]) -> bytes:
-    """What is in a row, if that is what was written."""
+    """Return what is in a row; Damaged if it is not what was written."""
     *values, rows, digest, _ = row
     if digest_of(*values, rows) != digest:
         raise Damaged(DAMAGED)
@@ -130,7 +129,7 @@ def whole(row: Sequence[Any]) -> bytes:
 
 
 def _keep_alone(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
-    """The same of what fits into no bucket; an id that is in one all the same is there already."""
+    """Keep envelopes that fit into no bucket. One whose id is in a bucket is there already."""
     coming = [each for each in coming if not _is_alone(driver, of, each.id)]
     if driver.execute(ANY, (*of, 0)).fetchone():
         coming = [each for each in coming if not _is_in_bucket(driver, of, each.id)]
@@ -155,7 +154,7 @@ def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> b
 def _bucket(
     driver: sqlite3.Connection, of: Round, identifier: bytes
 ) -> tuple[int, int | None, bytes]:
-    """Where the id belongs, and the number and content of the bucket there, if there is one."""
+    """Return the place of an id, and the number and content of the bucket there, if any."""
     asked = {"s": of[0], "r": of[1], "id": identifier}
     found = {bucket.place_of(row[3]): row for row in driver.execute(FIND, asked)}
     for place, row in found.items():
@@ -170,7 +169,7 @@ def _bucket(
 def _with_more(
     place: int, rows: bytes, coming: Sequence[Kept]
 ) -> tuple[set[bytes], Mapping[int, bytes]]:
-    """The ids that were not there yet, and the buckets that are there then."""
+    """Return the ids that were not there yet, and the buckets that are there then."""
     added, grown = set[bytes](), rows
     for each in coming:
         more = bucket.with_one_more(grown, each)
@@ -215,8 +214,11 @@ def _row(number: int, of: Round, place: bytes, rows: bytes) -> Row:
 def _free_number(
     driver: sqlite3.Connection, of: Round, place: bytes, others: Collection[int]
 ) -> int:
-    """Of a new row. Whoever chooses ids can find two places of one hash in an hour of computing:
-    the later one takes the next hash, or it would overwrite the other's envelopes."""
+    """Return a free number for a new row.
+
+    Whoever chooses ids can find two places of one hash in an hour of computing: the later one takes
+    the next hash, or it would overwrite the other's envelopes.
+    """
     numbers = (_number(of, place, tries) for tries in count())
     return next(
         number
@@ -226,6 +228,6 @@ def _free_number(
 
 
 def _number(of: Round, place: bytes, tries: int) -> int:
-    """As good as random, so that rows do not lie in the order in which they were made."""
+    """Return a hash of a row's key: rows do not lie in the order in which they were made."""
     again = (tries,) if tries else ()
     return int.from_bytes(digest_of(*of, place, *again), "big") >> 1

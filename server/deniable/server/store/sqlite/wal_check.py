@@ -1,14 +1,12 @@
-"""The write-ahead log, held against its own sums before SQLite reads it [1].
+"""Check of the write-ahead log against its own sums [1], before SQLite reads it.
 
 SQLite takes the frames up to the first whose sum is wrong, which may be the end of a write that the
 power has cut, and forgets the others. But each commit is synced before the next begins: so a commit
-at or behind that frame, and a frame that goes on from it, prove that it was whole once.
-Each frame's sum begins with that of the frame before it: one that goes on from another was written
-when that was there, which what is left of an earlier cut was not. A commit of the first page alone
-proves nothing: it is not synced (line.py). Frames with other salts are what a log had before it was
-begun anew.
-
-A sum has 64 bits, so that a frame of which one bit was turned can be put right.
+at or behind that frame, and a frame that continues it, prove that it was whole once.
+Each frame's sum begins with that of the frame before it: one that continues another was written
+when that was there, which the remains of an earlier cut were not. A commit of the first page alone
+proves nothing: it is not synced (write_connection.py). Frames with other salts are left from
+before the log was last emptied.
 
 [1] SQLite, "WAL-mode File Format", https://sqlite.org/walformat.html
 """
@@ -19,7 +17,6 @@ import os
 import struct
 import sys
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -37,44 +34,35 @@ HEAD = struct.Struct(">8I")
 FRAME_HEAD = 24
 SUMMED = 8  # bytes of that, and the page
 MAGIC = 0x377F0682  # and one more where sums are of big-endian words
-AT_ONCE = 1_024  # frames whose sums are made together
+FRAMES_AT_ONCE = 1_024  # whose sums are made together
+COVERED_PAGE = b"\0\0\0\1"  # of the one frame that write_connection.py leaves in an emptied log
 PAGE_SIZE = struct.Struct(">H")  # at 16 of the file
-LARGEST_PAGE = 65_536  # is said by 1
+MAX_PAGE_BYTES = 65_536  # is written as 1
 
 
 @dataclass(frozen=True)
 class Fault:
+    """The first place of a log that is not whole."""
+
     frame: int  # the first that is not whole; -1: the head
-    commits: int  # that may lie behind it
-    certain: bool  # else the end of a write that was cut off looks the same
+    commits: int  # at or behind that place
+    certain: bool  # damage; else the end of a write that was cut off looks the same
 
 
 def fault_of(file: Path) -> Fault | None:
-    """Of the log of this database, and where a server writes it, only what stays."""
-    first = _found(file)
-    if first is None:
-        return None
-    again = _found(file)
-    same = again is not None and (first[0], first[1].frame) == (again[0], again[1].frame)
-    return again[1] if again is not None and same else None
+    """Return the fault of a database's log, if there is one.
 
-
-def mended(file: Path) -> bytes | None:
-    """The log with one bit put right in the first place that is not whole, if that makes it so."""
-    log, content = _Log.of(file), bytearray(log_of(file).read_bytes())
-    if log is None or (fault := _fault(log)) is None:
+    It is looked for twice, since a server may be writing the log.
+    """
+    first = _head_and_fault(file)
+    again = None if first is None else _head_and_fault(file)
+    if first is None or again is None:
         return None
-    start = 0 if fault.frame < 0 else log.offset(fault.frame)
-    damaged = bytes(content[log.offset(max(0, fault.frame)) :][: log.frame_bytes])
-    bit = log.bit_of_head(damaged) if fault.frame < 0 else log.bit_of(fault.frame, damaged)
-    if bit is None:
-        return None
-    content[start + bit // 8] ^= 1 << bit % 8
-    return bytes(content)
+    return again[1] if (first[0], first[1].frame) == (again[0], again[1].frame) else None
 
 
 def whole_part(file: Path) -> bytes:
-    """The frames before the first that is not whole."""
+    """Return the log up to the first frame that is not whole."""
     log, content = _Log.of(file), log_of(file).read_bytes()
     if log is None or (fault := _fault(log)) is None:
         return content
@@ -85,7 +73,7 @@ def log_of(file: Path) -> Path:
     return file.with_name(f"{file.name}-wal")
 
 
-def _found(file: Path) -> tuple[bytes, Fault] | None:
+def _head_and_fault(file: Path) -> tuple[bytes, Fault] | None:
     log = _Log.of(file)
     fault = None if log is None else _fault(log)
     return None if log is None or fault is None else (log.head, fault)
@@ -110,8 +98,7 @@ def _fault(log: _Log) -> Fault | None:
 
 
 class _Log:
-    """What its frames say, read to the end without keeping their pages: where somebody reads the
-    database for long it grows large."""
+    """The fields of a log's frames. Their pages are not kept: a log may grow large."""
 
     def __init__(self, head: bytes, page: int, frames: IO[bytes]) -> None:
         import numpy as np
@@ -121,18 +108,18 @@ class _Log:
         self._order = _order(stored[0])
         made = _sums_of(head[: SUMMED * 3], (0, 0), self._order)
         self.head_is_whole = made == stored[6:] and stored[0] | 1 == MAGIC | 1
-        # What the first frame goes on from: of a head that is not whole, what its sum should be too
+        # What the first frame may continue: of a head that is not whole, also what it should be.
         self._seeds = [stored[6:]] if self.head_is_whole else [stored[6:], made]
         fields: list[Words] = []
         linked: list[Flags] = []
         before = np.array(self._seeds[:1], np.uint32)
-        for some in self._blocks(frames):
-            fields.append(some[:, :FRAME_HEAD].copy().view(">u4").astype(np.uint32))
+        for block in self._blocks(frames):
+            fields.append(block[:, :FRAME_HEAD].copy().view(">u4").astype(np.uint32))
             sums = fields[-1][:, 4:]
-            linked.append(self._match(some, np.concatenate([before, sums[:-1]])))
+            linked.append(self._match(block, np.concatenate([before, sums[:-1]])))
             if len(linked) == 1:
                 seeds = np.array(self._seeds, np.uint32)[:, None]
-                linked[0][0] = any(self._match(some[:1], seed)[0] for seed in seeds)
+                linked[0][0] = any(self._match(block[:1], seed)[0] for seed in seeds)
             before = sums[-1:]
         if not fields:
             raise EOFError("the log has been emptied meanwhile")
@@ -144,15 +131,18 @@ class _Log:
 
     @classmethod
     def of(cls, file: Path) -> _Log | None:
-        """None without a frame."""
+        """Return a database's log; None without a frame, or with nothing but an unsynced cover."""
         try:
             with log_of(file).open("rb") as log, file.open("rb") as database:
                 (page,) = PAGE_SIZE.unpack(database.read(18)[16:])
-                page = LARGEST_PAGE if page == 1 else page
-                too_short = os.fstat(log.fileno()).st_size < HEAD.size + FRAME_HEAD + page
-                if page < 512 or page % 512 or too_short:
+                page = MAX_PAGE_BYTES if page == 1 else page
+                size, one_frame = os.fstat(log.fileno()).st_size, HEAD.size + FRAME_HEAD + page
+                if page < 512 or page % 512 or size < one_frame:
                     return None
-                return cls(log.read(HEAD.size), page, log)
+                head = log.read(HEAD.size)
+                if size == one_frame and log.peek(4)[:4] == COVERED_PAGE:
+                    return None
+                return cls(head, page, log)
         except (FileNotFoundError, struct.error, EOFError):
             return None
 
@@ -160,50 +150,28 @@ class _Log:
         return HEAD.size + frame * self.frame_bytes
 
     def own(self) -> Flags:
-        """Whose salts are the log's."""
-        found: Flags = (self._fields[:, 2:4] == self._salts).all(axis=1) & (self.pages != 0)
-        return found
+        """Tell which frames have the log's salts."""
+        own: Flags = (self._fields[:, 2:4] == self._salts).all(axis=1) & (self.pages != 0)
+        return own
 
     def near(self) -> Flags:
-        """The same, also where one salt is damaged: of an older log both are others."""
-        found: Flags = (self._fields[:, 2:4] == self._salts).any(axis=1)
-        return found
-
-    def bit_of_head(self, first: bytes) -> int | None:
-        """Which one bit of the head to turn, so that it is whole and the first frame goes on."""
-        for bit in range(HEAD.size * 8):
-            head = bytearray(self.head)
-            head[bit // 8] ^= 1 << bit % 8
-            log = _Log(bytes(head), self.frame_bytes - FRAME_HEAD, BytesIO(first))
-            if log.head_is_whole and bool((log.linked & log.own())[0]):
-                return bit
-        return None
-
-    def bit_of(self, frame: int, damaged: bytes) -> int | None:
-        """Which one bit of a frame to turn, so that it is whole."""
-        import numpy as np
-
-        before = self._fields[frame - 1, 4:] if frame else np.array(self._seeds[0], np.uint32)
-        for start in range(0, len(damaged) * 8, AT_ONCE):
-            bits = np.arange(start, min(start + AT_ONCE, len(damaged) * 8))
-            turned = np.tile(np.frombuffer(damaged, np.uint8), (len(bits), 1))
-            turned[np.arange(len(bits)), bits // 8] ^= (1 << bits % 8).astype(np.uint8)
-            salts = turned[:, 8:16].copy().view(">u4") == self._salts
-            whole = self._match(turned, np.tile(before, (len(bits), 1))) & salts.all(axis=1)
-            if whole.any():
-                return int(bits[whole.argmax()])
-        return None
+        """The same, allowing for one damaged salt: in a frame of an older log both differ."""
+        near: Flags = (self._fields[:, 2:4] == self._salts).any(axis=1)
+        return near
 
     def _blocks(self, frames: IO[bytes]) -> Iterator[Bytes]:
-        """Whole frames, some at once, each in a row."""
+        """Yield whole frames, many at a time, one per row."""
         import numpy as np
 
-        while number := len(read := frames.read(AT_ONCE * self.frame_bytes)) // self.frame_bytes:
+        while (
+            number := len(read := frames.read(FRAMES_AT_ONCE * self.frame_bytes))
+            // self.frame_bytes
+        ):
             raw = np.frombuffer(read, np.uint8, number * self.frame_bytes)
             yield raw.reshape(number, self.frame_bytes)
 
     def _match(self, frames: Bytes, seeds: Words) -> Flags:
-        """Whose sums are what goes on from these."""
+        """Tell which frames have the sums that continue these."""
         import numpy as np
 
         summed = np.concatenate([frames[:, :SUMMED], frames[:, FRAME_HEAD:]], axis=1)
@@ -213,8 +181,8 @@ class _Log:
             one += words[place] + other
             other += words[place + 1] + one
         stored = frames[:, 16:FRAME_HEAD].copy().view(">u4")
-        found: Flags = (stored[:, 0] == one) & (stored[:, 1] == other)
-        return found
+        matches: Flags = (stored[:, 0] == one) & (stored[:, 1] == other)
+        return matches
 
 
 def _order(magic: int) -> str:

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL database is; whatever shows it shows no password."""
+"""Addresses of PostgreSQL databases, which are shown without passwords."""
 
 from __future__ import annotations
 

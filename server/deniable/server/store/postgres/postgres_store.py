@@ -1,0 +1,207 @@
+"""The store of several nodes: everything that servers keep, in one PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
+from operator import attrgetter
+from typing import Self
+
+from deniable.server.store.postgres.database_address import Database
+from deniable.server.store.postgres.postgres_database import (
+    DELETED,
+    ENVELOPES,
+    GROUPS,
+    PURGED,
+    RECEIVING,
+    Pool,
+    PostgresConnection,
+    check_not_read_only,
+    create_database,
+    lock,
+    lock_group,
+    open_database,
+    transaction,
+)
+from deniable.server.store.postgres.scrub import Settler, last_deleted, rewrite_surveys
+from deniable.server.store.records import Cells, Kept, Purged, Upload, UploadKey
+from deniable.server.store.sql_store import SqlReader, SqlSnapshot, SqlStore, note, noted
+from deniable.server.store.tally_rows import (
+    Connection,
+    Round,
+    add_to_tally,
+    is_sealed,
+    rounds_to_purge,
+    seal_rounds,
+)
+
+PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
+ENVELOPES_AT_ONCE = 256  # that are read at once: one may have 1 MiB
+CLOSE_SECONDS = 10.0
+_key = attrgetter("key")
+_OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
+KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)
+NEXT = " UNION ALL ".join(
+    _OF_ROUND.format("id, count, payload", name, "id > ?") for name in ENVELOPES
+)
+# If another node is about to keep the same id, this waits until it has, or has not.
+KEEP = """
+INSERT INTO arrivals_{} (survey, round, id, count, payload)
+SELECT ?, ?, * FROM unnest(?::bytea[], ?::int[], ?::bytea[])
+ON CONFLICT DO NOTHING RETURNING id
+"""
+NEXT_TO_DELETE = _OF_ROUND.format("id", "{}", "TRUE") + " LIMIT ? FOR UPDATE SKIP LOCKED"
+
+
+class PostgresTransaction:
+    """A group commit, next to those of other nodes."""
+
+    def __init__(self, connection: PostgresConnection, node: str) -> None:
+        self._connection, self._node = connection, node
+        lock_group(connection, node)
+        # Asked after the lock: who changes it waits for all groups that know the old one.
+        self._receiving = int(noted(connection, RECEIVING) or 0)
+
+    def is_sealed(self, sequence: int, number: int) -> bool:
+        return is_sealed(self._connection, sequence, number)
+
+    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        """In the order of keys, so that nodes never wait for each other in a circle."""
+        new: set[UploadKey] = set()
+        for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
+            new |= {(*of, identifier) for identifier in self._keep(of, list(members))}
+        return new
+
+    def _keep(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
+        asked = (*of, [upload.id for upload in uploads])
+        known = {row[0] for row in self._connection.execute(KNOWN, asked * len(ENVELOPES))}
+        coming = [upload for upload in uploads if upload.id not in known]
+        if not coming:
+            return set()
+        columns = (
+            [upload.id for upload in coming],
+            [upload.count for upload in coming],
+            [upload.payload for upload in coming],
+        )
+        rows = self._connection.execute(KEEP.format(self._receiving), (*of, *columns))
+        return {row[0] for row in rows}
+
+    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+        add_to_tally(self._connection, (sequence, number, self._node), reports, cells)
+
+
+class PostgresStore(SqlStore):
+    def __init__(self, pool: Pool, database: Database, node: str) -> None:
+        self._pool, self._database, self._node = pool, database, node
+        self._settler = Settler(pool)
+
+    @classmethod
+    def create(cls, database: Database, node: str = "") -> Self:
+        """Open a database, and make its tables if they are not there. `node` names who counts."""
+        return cls(create_database(database), database, node)
+
+    @classmethod
+    def open(cls, database: Database, node: str = "") -> Self:
+        """Open a database that must have its tables."""
+        return cls(open_database(database), database, node)
+
+    @property
+    def option(self) -> str:
+        return f"--store {self._database}"
+
+    def close(self) -> None:
+        self._settler.wait(CLOSE_SECONDS)
+        self._pool.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlReader]:
+        with transaction(self._pool, "be read") as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield SqlSnapshot(connection)
+
+    def delete_survey(self, sequence: int) -> None:
+        """Once no group is halfway that might count for it."""
+        with self._writing("delete a survey") as connection:
+            lock(connection, GROUPS)
+            self._lock(connection, "surveys")
+            for table in ENVELOPES:
+                connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
+            note(connection, PURGED, "1")
+            note(connection, DELETED, str(sequence))
+            self._delete_survey(connection, sequence)
+        self._settler.done = False
+        rewrite_surveys(self._pool)
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        after = b""
+        query = f"{NEXT} ORDER BY id LIMIT {ENVELOPES_AT_ONCE}"
+        while True:
+            with self._reading("read envelopes") as connection:
+                asked = (sequence, number, after) * len(ENVELOPES)
+                kept = [Kept(*row) for row in connection.execute(query, asked)]
+            if not kept:
+                return
+            yield from kept
+            after = kept[-1].id
+
+    @contextmanager
+    def transaction(self, *, later: bool = False) -> Iterator[PostgresTransaction]:  # noqa: ARG002  # its
+        """Never later: PostgreSQL's own log takes one write and one sync."""
+        with self._writing("write reports") as connection:
+            yield PostgresTransaction(connection, self._node)
+        self._settler.done = False
+
+    def unsettled(self) -> tuple[()]:
+        return ()
+
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        """Once no group is halfway that has found a round open."""
+        with self._writing("seal rounds") as connection:
+            lock(connection, GROUPS)
+            seal_rounds(connection, sequence, rounds)
+
+    def purge(self, most: int) -> Purged:
+        with self._writing("purge envelopes") as connection:
+            rounds = rounds_to_purge(connection, ENVELOPES)
+            gone = _delete_envelopes(connection, rounds, most * PER_BUCKET)
+            left = gone or last_deleted(connection)  # by whatever process
+        self._settler.done = self._settler.done and not left
+        return Purged(gone, gone)
+
+    def forget_order(self) -> bool:
+        return self._settler.start_if_due()
+
+    def check_writable(self) -> None:
+        with self._writing("begin to write") as connection:
+            check_not_read_only(connection)
+
+    def _reading(self, aim: str) -> AbstractContextManager[PostgresConnection]:
+        return transaction(self._pool, aim)
+
+    def _writing(self, aim: str) -> AbstractContextManager[PostgresConnection]:
+        return transaction(self._pool, aim)
+
+    def _lock(self, connection: Connection, table: str) -> None:
+        connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+
+
+def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], most: int) -> int:
+    """Delete up to `most` envelopes of these rounds, and return their number.
+
+    Their bytes go when the rest is settled again. Rows that are being settled are left for the next
+    time.
+    """
+    gone = 0
+    for of in rounds:
+        for table in ENVELOPES:
+            if gone < most:
+                query = NEXT_TO_DELETE.format(table)
+                ids = [row[0] for row in connection.execute(query, (*of, most - gone))]
+                statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
+                gone += connection.execute(statement, (*of, ids)).rowcount
+        if gone == most:
+            break
+    if gone:
+        note(connection, PURGED, "1")
+    return gone

@@ -1,0 +1,115 @@
+"""The store of one node: everything that a server keeps, in one SQLite file of its data folder."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from deniable.server.store.records import Kept, Purged, Unsettled
+from deniable.server.store.sql_store import ConnectionPool, SqlStore
+from deniable.server.store.sqlite.envelope_rows import delete_envelopes, next_buckets
+from deniable.server.store.sqlite.sqlite_database import (
+    FILE,
+    check_database,
+    connect,
+    create_database,
+    errors_as_ours,
+    transaction,
+)
+from deniable.server.store.sqlite.write_connection import SqliteTransaction, WriteConnection
+from deniable.server.store.tally_rows import rounds_to_purge
+from deniable.shared.errors import StoreUnusable
+
+MAX_READERS = 32
+BUCKETS_AT_ONCE = 64  # that are read at once: one may hold a body of 1 MiB
+MIN_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
+
+
+class SqliteStore(SqlStore):
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._writer = WriteConnection(data / FILE)
+        self._readers = ConnectionPool(partial(connect, data / FILE, reads_only=True), MAX_READERS)
+
+    @classmethod
+    def create(cls, data: Path) -> Self:
+        """Open a data folder, and make it if it is not there."""
+        create_database(data)
+        return cls(data)
+
+    @classmethod
+    def open(cls, data: Path) -> Self:
+        """Open a data folder that must be there."""
+        check_database(data)
+        return cls(data)
+
+    @property
+    def data(self) -> Path:
+        return self._data
+
+    @property
+    def option(self) -> str:
+        return f"--data {self._data}"
+
+    def close(self) -> None:
+        self._writer.close()
+        self._readers.close()
+
+    def transaction(self, *, later: bool = False) -> AbstractContextManager[SqliteTransaction]:
+        return self._writer.transaction("write reports", later=later)
+
+    def unsettled(self) -> Sequence[Unsettled]:
+        return self._writer.lost
+
+    def delete_survey(self, sequence: int) -> None:
+        with self._writing("delete a survey") as driver:
+            driver.execute("DELETE FROM envelopes WHERE survey = ?", (sequence,))
+            self._delete_survey(driver, sequence)
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        """A few buckets at a time: the log cannot be emptied during a read."""
+        after = b""
+        while True:
+            with self._reading_reports("read envelopes") as driver:
+                after, kept = next_buckets(driver, (sequence, number), after, BUCKETS_AT_ONCE)
+            if not kept:
+                return
+            yield from kept
+
+    def purge(self, most: int) -> Purged:
+        with self._writing("purge envelopes") as driver:
+            return delete_envelopes(driver, rounds_to_purge(driver, ["envelopes"]), most)
+
+    def forget_order(self) -> bool:
+        return self._writer.empty_log()
+
+    def check_writable(self) -> None:
+        with self._writing("begin to write"):
+            pass
+        if shutil.disk_usage(self._data).free < MIN_FREE_BYTES:
+            raise StoreUnusable(
+                f"the disk has less than {MIN_FREE_BYTES // 2**20} MiB free; make room"
+            )
+
+    @contextmanager
+    def _reading(self, aim: str) -> Iterator[sqlite3.Connection]:
+        with (
+            errors_as_ours(aim),
+            self._readers.connection() as driver,
+            transaction(driver),
+        ):
+            yield driver
+
+    @contextmanager
+    def _reading_reports(self, aim: str) -> Iterator[sqlite3.Connection]:
+        self._writer.settle()
+        with self._reading(aim) as driver:
+            yield driver
+
+    def _writing(self, aim: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self._writer.alone(aim)
