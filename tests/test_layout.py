@@ -118,10 +118,14 @@ BREACHES = {
     "state imports net": (CLIENT, "client/state/__init__.py", "import deniable.client.net"),
     "the client imports its testing": (
         CLIENT,
-        "client/answering.py",
+        "client/pipeline.py",
         "import deniable.client.testing",
     ),
-    "consent imports net": (CLIENT, "client/consent.py", "import deniable.client.net"),
+    "the state imports what an app calls": (
+        CLIENT,
+        "client/state/people.py",
+        "import deniable.client.client",
+    ),
     "privacy imports survey": (
         SHARED,
         "shared/privacy/__init__.py",
@@ -139,7 +143,7 @@ BREACHES = {
     ),
     "the writer speaks SQL": (SQL, "server/intake/writer.py", "import sqlite3"),
     "the application speaks SQL": (SQL, "server/app.py", "import sqlite3"),
-    "consent speaks SQL": (STATE_SQL, "client/consent.py", "import sqlite3"),
+    "the pipeline speaks SQL": (STATE_SQL, "client/pipeline.py", "import sqlite3"),
     "the list of surveys speaks SQL": (STATE_SQL, "client/net/surveys.py", "import sqlite3"),
 }
 ALLOWED = {

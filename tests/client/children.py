@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 from deniable.client import Client, Policy
-from deniable.client.net import fetching
-from deniable.client.state import connection
+from deniable.client.net import survey_list
+from deniable.client.state import database
 from deniable.shared.privacy.randomness import kernel_draw
 from tests.eventually import PATIENCE, eventually
 
@@ -139,6 +139,8 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
     statuses = []
     for number in range(1, int(count) + 1):
         reading, writing = os.pipe()
+        if how == "c, closed":
+            client._state.close()
         child = os.fork() if how == "python" else _fork_in_c()
         if child == 0:
             signal.alarm(int(2 * PATIENCE))  # a deadlock ends here
@@ -209,7 +211,7 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
 
 
 if __name__ == "__main__":
-    fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE  # the machine may be busy
+    survey_list.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {
         "crowd": crowd,
         "kills": kills,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deniable.client import Client, Policy, forking
-from deniable.client.net import fetching
+from deniable.client import Client, Policy, fork_safety
+from deniable.client.net import survey_list
 from deniable.client.net.uploader import Uploader
-from deniable.client.state import connection
+from deniable.client.state import database
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
@@ -23,7 +23,7 @@ collect_ignore = ["web_app.py"]  # it starts a client where it is imported
 def ended() -> Iterator[None]:
     """No uploader outlives its test: what it logs, when its folder is gone, is no other test's."""
     yield
-    for each in forking._all_watched():
+    for each in fork_safety._all_watched():
         if isinstance(each, Uploader):
             each.stop(PATIENCE)
 
@@ -31,8 +31,8 @@ def ended() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with eight times the work it can do, two seconds may be too few."""
-    monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
-    monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FrameType
 
 from deniable.client import Client, Policy
+from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.sent import read_summary
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, bit, document, entry

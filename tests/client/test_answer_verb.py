@@ -158,7 +158,7 @@ def test_an_answer_that_stands_after_an_option_is_not_repeated_either(
 def test_without_consent_nothing_is_asked_for(asked: Script, shell: Shell) -> None:
     ran = shell(*ALL)
     assert ran.returncode == 2
-    assert "or state it by --yes" in ran.stderr
+    assert "or pass --yes" in ran.stderr
     assert asked.requests == []
     assert not shell.state.exists()
 
@@ -174,7 +174,7 @@ def test_consent_is_asked_for_on_a_terminal_once(
     os.close(ours)
     os.close(theirs)
     assert ran.returncode == code
-    assert "changes the odds about you by a factor of at most 410 (ε 6)" in ran.stderr
+    assert "a suspicion of 10 % can grow to at most 98 % (ε 6)" in ran.stderr
     assert len(asked.envelopes()) == (code == 0)
 
 
@@ -184,7 +184,7 @@ def test_a_withdrawal_is_not_overridden_by_yes(asked: Script, shell: Shell) -> N
     asked.always = LATER
     waiting = shell(*ALL, "--yes", "--timeout", "0.5")
     assert waiting.returncode == 0
-    assert "still wait to be sent: 1; the next call" in waiting.stdout
+    assert "still waiting to be sent: 1; the next call" in waiting.stdout
     with Client(asked.url, policy=Policy(keys=["ab" * 32]), state=shell.state) as client:
         client.consent(False)
     ran = shell(*ALL, "--yes")

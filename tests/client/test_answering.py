@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Outcome, Policy
-from deniable.client.sent import read_summary
-from deniable.client.state.connection import DATABASE
+from deniable.client.disclosure import read_summary
+from deniable.client.state.database import DATABASE
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.survey.document import parse_document

@@ -11,13 +11,13 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client import client as client_module
-from deniable.client.net import delivery, fetching, listing, surveys, transport
+from deniable.client.net import delivery, survey_list, surveys, transport, uploader
 from deniable.client.net.delivery import DeliveryResult, delivery_result
-from deniable.client.net.listing import read_list
+from deniable.client.net.survey_list import read_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
-from deniable.client.state import history, outbox
-from deniable.client.state.connection import State
-from deniable.client.state.history import HistoryEntry, ReportedSymbol
+from deniable.client.state import outbox
+from deniable.client.state.database import State
+from deniable.client.state.outbox import HistoryEntry, ReportedSymbol
 from deniable.client.state.people import OWN
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -27,19 +27,19 @@ TIMEOUT = signature(Client).parameters["timeout"].default
 POLICY = Policy(keys=[public_hex(KEY)])
 
 BOUNDS = {
-    "waiting envelopes of one person": (outbox.MOST_WAITING, 500),
-    "waiting envelopes in all": (outbox.MOST_IN_ALL, 100_000),
-    "entries of the history": (history.MOST_KEPT, 1_000),
-    "listed surveys": (listing.MOST_LISTED, 1_000),
+    "waiting envelopes of one person": (outbox.MAX_WAITING, 500),
+    "waiting envelopes in all": (outbox.MAX_WAITING_IN_ALL, 100_000),
+    "entries of the history": (outbox.MAX_HISTORY, 1_000),
+    "listed surveys": (survey_list.MAX_LISTED, 1_000),
     "bytes of a list": (transport.MAX_LIST_BYTES, 32 * 2**20),
-    "bytes of a reply": (transport.MOST_REPLY_BYTES, 64 * 2**10),
-    "seconds of a fetch": (fetching.LIST_TIMES * TIMEOUT, 20.0),
-    "seconds of a Retry-After": (delivery.MOST_RETRY_AFTER, 3600.0),
-    "seconds between vain fetches": (fetching.LONGEST_PAUSE, 300.0),
+    "bytes of a reply": (transport.MAX_REPLY_BYTES, 64 * 2**10),
+    "seconds of a fetch": (survey_list.LIST_TIMES * TIMEOUT, 20.0),
+    "seconds of a Retry-After": (delivery.MAX_RETRY_AFTER_SECONDS, 3600.0),
+    "seconds between vain fetches": (survey_list.MAX_PAUSE_SECONDS, 300.0),
     "seconds that a list is fresh": (surveys.FRESH_SECONDS, 3600),
     "seconds of one delivery": (TIMEOUT, 10.0),
     "seconds of close": (client_module.CLOSE_SECONDS, 1.0),
-    "seconds at the exit": (client_module.EXIT_SECONDS, 2.0),
+    "seconds at the exit": (uploader.EXIT_SECONDS, 2.0),
     "bytes of a survey's key": (outbox.KEY_BYTES, 32),
 }
 
@@ -66,25 +66,25 @@ def report(number: int) -> HistoryEntry:
 def test_the_history_keeps_the_newest_entries(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "MOST_KEPT", 3)
+    monkeypatch.setattr(outbox, "MAX_HISTORY", 3)
     with state.transaction(create=True) as db:
         for number in range(3):
-            history.add(db, report(number))
-        assert history.entries(db) == [report(number) for number in range(3)]
-        history.add(db, report(3))
-        assert history.entries(db) == [report(number) for number in range(1, 4)]
+            outbox.add_entry(db, report(number))
+        assert outbox.history_of(db) == [report(number) for number in range(3)]
+        outbox.add_entry(db, report(3))
+        assert outbox.history_of(db) == [report(number) for number in range(1, 4)]
 
 
 @pytest.mark.parametrize("final", ["accepted", "relayed", "refused"])
 @pytest.mark.parametrize("later", ["accepted", "refused", "given-up", "dropped", "withdrawn"])
 def test_what_the_server_said_is_not_overwritten(
-    state: State, final: history.Delivery, later: history.Delivery
+    state: State, final: outbox.Delivery, later: outbox.Delivery
 ) -> None:
     with state.transaction(create=True) as db:
-        history.add(db, report(1))
-        history.settle(db, OWN, report(1).survey, 1, final, "the first word")
-        history.settle(db, OWN, report(1).survey, 1, later, "another")
-        (told,) = history.entries(db)
+        outbox.add_entry(db, report(1))
+        outbox.settle(db, OWN, report(1).survey, 1, final, "the first word")
+        outbox.settle(db, OWN, report(1).survey, 1, later, "another")
+        (told,) = outbox.history_of(db)
     assert (told.delivery, told.detail) == (final, "the first word")
 
 
@@ -92,10 +92,10 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
     """It was on its way when consent was withdrawn. Other reports are not touched."""
     with state.transaction(create=True) as db:
         for number in (1, 2):
-            history.add(db, report(number))
-        history.settle(db, OWN, report(1).survey, 1, "withdrawn")
-        history.settle(db, OWN, report(1).survey, 1, "accepted")
-        assert [each.delivery for each in history.entries(db)] == ["accepted", "waiting"]
+            outbox.add_entry(db, report(number))
+        outbox.settle(db, OWN, report(1).survey, 1, "withdrawn")
+        outbox.settle(db, OWN, report(1).survey, 1, "accepted")
+        assert [each.delivery for each in outbox.history_of(db)] == ["accepted", "waiting"]
 
 
 # Replies
@@ -179,7 +179,7 @@ def test_a_list_that_would_grow_in_memory_is_not_read(
 
 
 def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_LISTED", 2)
+    monkeypatch.setattr(survey_list, "MAX_LISTED", 2)
     entries = [entry(document(f"s{number}")) for number in range(3)]
     reply = Reply(200, json.dumps({"surveys": entries}).encode())
     assert [each.name for each in read_list(reply, POLICY)] == ["s0", "s1"]
@@ -226,7 +226,7 @@ def test_fetching_in_vain_slows_down_to_five_minutes(
 
     assert [fetches(), fetches()] == [1, 2], "the first two at once"
     for number, pause in enumerate([2, 4, 8, 16, 32, 64, 128, 256, 300, 300], 3):
-        assert client._surveys._fetching._pause_until == ticks.seconds + pause
+        assert client._surveys._fetcher._pause_until == ticks.seconds + pause
         ticks.seconds += pause
         assert fetches() == number
     ticks.seconds += 299.5
@@ -256,12 +256,12 @@ def test_all_clients_together_have_two_seconds_at_the_exit(
             return 0
 
     clients: list[Any] = [Queued("one", 1.5), Queued("two", 0.5), Queued("three", 1.0)]
-    monkeypatch.setattr(client_module, "_queued_in", dict.fromkeys(clients, -1))
-    client_module._exit_hook(ticks)
+    monkeypatch.setattr(uploader, "_queued_in", dict.fromkeys(clients, -1))
+    uploader._exit_hook(ticks)
     assert given == []
     for client in clients:
-        client_module._register_exit_hook(client)
-    client_module._exit_hook(ticks)
+        uploader._send_at_exit(client)
+    uploader._exit_hook(ticks)
     assert given == [("one", 2.0), ("two", 0.5)]
 
 
@@ -271,6 +271,6 @@ def test_a_client_closed_by_hand_is_not_flushed_at_the_exit(
     script.publish(document())
     client: Client = client_of()
     client.answer("app-health", crashed=True, minutes=3, browser="safari")
-    assert client in client_module._queued_in
+    assert client._uploader in uploader._queued_in
     client.close()
-    assert client not in client_module._queued_in
+    assert client._uploader not in uploader._queued_in

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from deniable.client import Policy
-from deniable.client.sent import read_summary
-from deniable.client.state.connection import DATABASE
+from deniable.client.disclosure import read_summary
+from deniable.client.state.database import DATABASE
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, LATER, Answer, Clock, Script, Ticks, bit, document
@@ -55,7 +55,7 @@ def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
+    monkeypatch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
     script.always = LATER
     client = client_of(monotonic=ticks)
     client.answer("app-health", crashed=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import certifi
 import pytest
 
-from deniable.client.net import exchange, fetching
+from deniable.client.net import exchange, survey_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
@@ -71,17 +71,17 @@ def test_a_client_recovers_from_every_drip(
     client_of: MakeClient, ticks: Ticks, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its list first, then its report: once the server is well, the next try succeeds."""
-    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.1)
     with dripping(way, listed=LISTED) as server:
         client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
         assert client.answer("app-health", crashed=True).status == "unavailable"
-        flight = client._surveys._fetching._flight
-        assert flight is not None
-        assert flight.done.wait(PATIENCE)
-        assert not flight.well
+        fetch = client._surveys._fetcher._fetch
+        assert fetch is not None
+        assert fetch.done.wait(PATIENCE)
+        assert not fetch.succeeded
         server.healed.set()
-        monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
-        client._surveys._fetching.list_seconds = PATIENCE
+        monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
+        client._surveys._fetcher.list_seconds = PATIENCE
         assert client.answer("unheard-of").status == "no-survey"
         server.healed.clear()
         assert client.answer("app-health", crashed=True).status == "queued"
@@ -143,7 +143,7 @@ def test_the_environment_cannot_have_the_connection_s_keys_written_down(
 ) -> None:
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
-    assert exchange.trusting(None).keylog_filename is None
+    assert exchange.tls_context(None).keylog_filename is None
 
 
 class Stuck:
@@ -168,17 +168,17 @@ def test_a_fetch_that_outlives_its_deadline_is_forgotten(
     client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that waits for a name server that is silent. What it still brings is not used."""
-    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.05)
+    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.05)
     network = Stuck()
     client = client_of(transport=network, monotonic=ticks)
     assert client.answer("app-health", crashed=True).status == "unavailable"
-    first = client._surveys._fetching._flight
+    first = client._surveys._fetcher._fetch
     assert first is not None
     ticks.seconds += 2 * PATIENCE - 0.5
     assert client.answer("app-health", crashed=True).status == "unavailable"
     assert network.asked == 1, "it may still come"
     ticks.seconds += 2
-    monkeypatch.setattr(fetching, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
     assert client.answer("app-health", crashed=True).status != "unavailable"
     assert network.asked == 2
     network.released.set()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from deniable.client import Budget, Client, Description, Outcome, Policy, Summary
-from deniable.client.describing import describe
-from deniable.client.state.connection import DATABASE
+from deniable.client.disclosure import describe
+from deniable.client.state.database import DATABASE
 from deniable.shared.survey.document import parse_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -31,6 +31,9 @@ PUBLISHED = document()
 ODDS = (
     "Everything sent in one round changes the odds about any respondent by a factor of at most "
     "4.5 (ε 1.5); everything sent in its 3 rounds changes them by a factor of at most 91 (ε 4.5)."
+)
+ALL_ROUNDS = (
+    "This survey uses 4.5 of the 6 privacy units (ε) this app will ever use, 1.5 in each round."
 )
 SHIPPED = json.dumps(entry(PUBLISHED))
 
@@ -54,7 +57,8 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
         "Asked by: Example Ltd, privacy@example.org",
         "Asked from 2026-12-01 to 2027-02-28, every month, 3 rounds.",
         *(
-            f"  {name}; one answer changes the odds by a factor of at most 1.7 (ε 0.5)"
+            f"  {name}; no one can be sure of your answer: "
+            "a suspicion of 10 % can grow to at most 16 % (ε 0.5)"
             for name in (
                 "crashed: yes or no",
                 "minutes: a number from 0 to 120",
@@ -63,7 +67,7 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
         ),
         "Each answer is randomized on this device before anything is written or sent.",
         ODDS,
-        "One round uses ε 1.5 of the 6 that this app ever spends, all of it at most ε 4.5.",
+        ALL_ROUNDS,
     ]
     assert script.requests == []
     assert not (tmp_path / "state").exists()
@@ -114,8 +118,11 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
 @pytest.mark.parametrize(
     ("caps", "says"),
     [
-        ({"max_epsilon": "4"}, "at most ε 3, and then this app answers no more: 2 of 3 rounds."),
-        ({"max_epsilon_per_round": "1"}, "this app allows 1: it is not answered."),
+        (
+            {"max_epsilon": "4"},
+            "1.5 in each round; after 2 of its 3 rounds the app stops answering.",
+        ),
+        ({"max_epsilon_per_round": "1"}, "this app allows 1: the app will not answer it."),
     ],
 )
 def test_the_app_s_own_limits_are_told(
@@ -153,7 +160,7 @@ def test_what_was_sent_and_what_is_left_are_told_without_a_network(
     sent = client.sent()
     assert isinstance(sent, Summary)
     assert [(each.name, each.delivery) for each in sent.entries] == [("app-health", "accepted")]
-    assert "app-health, round 683: sent, and the server took it" in sent.text
+    assert "app-health, round 683: sent and accepted by the server" in sent.text
     left = client.budget()
     assert isinstance(left, Budget)
     assert left.text.splitlines() == [

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deniable.client.state.connection import DATABASE
+from deniable.client.state.database import DATABASE
 from deniable.shared.survey.keys import public_hex
 from tests.client.certificates import certificate
 from tests.client.conftest import MakeClient
@@ -61,9 +61,9 @@ def test_a_key_that_signed_nothing_is_a_fault(open_today: Script) -> None:
 @pytest.mark.parametrize(
     ("reply", "says", "cure"),
     [
-        (Answer(503), "status 503", "ask who runs the server"),
-        (Answer(body=b"<html>"), "no list of surveys", "the deniable server"),
-        (Answer(body=b'{"surveys": 3}'), "no list of surveys", "the deniable server"),
+        (Answer(503), "status 503", "ask the server's operator"),
+        (Answer(body=b"<html>"), "not a list of surveys", "the deniable server"),
+        (Answer(body=b'{"surveys": 3}'), "not a list of surveys", "the deniable server"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_a_fault(
@@ -78,7 +78,7 @@ def test_a_list_that_cannot_be_read_is_a_fault(
 
 def test_a_clock_that_is_apart_is_a_fault() -> None:
     """Asked directly, as a server on loopback has this machine's clock."""
-    from deniable.client.doctoring.network import _clock
+    from deniable.client.health_checks import _clock
     from deniable.client.net.transport import Reply
 
     def said(minutes: float) -> str:
@@ -129,7 +129,7 @@ def test_a_state_folder_is_looked_at_and_nothing_is_changed(
     code, found = doctor("--state", str(folder), "--max-epsilon", "2")
     assert code == 0
     assert found["budget"]["says"] == "ε 1.5 spent, ε 0.5 of 2 left"
-    assert found["reports"]["says"] == "1 made, 1 of them wait to be sent"
+    assert found["reports"]["says"] == "1 made, 1 of them waiting to be sent"
     assert "people" not in found
     (folder / DATABASE).chmod(0o644)
     code, found = doctor("--state", str(folder))
@@ -147,7 +147,7 @@ def test_it_speaks_in_words_and_wants_something_to_look_at(script: Script) -> No
     command = [DENIABLE, "doctor", "--server", script.url]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1
-    assert "FAULT  server: the server answered with status 503\n       ask who" in ran.stdout
+    assert "FAULT  server: the server answered with status 503\n       ask the server" in ran.stdout
 
 
 def test_one_of_many_people_is_looked_at_by_their_id(

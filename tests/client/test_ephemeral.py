@@ -3,16 +3,16 @@
 import pytest
 
 from deniable.client import InvalidPolicy
-from deniable.client.ephemeral import FUNCTIONS, KEPT
+from deniable.client.environment import KEPT, PROVIDERS
 from tests.client.conftest import MakeClient
 
 
-@pytest.mark.parametrize("variable", FUNCTIONS)
+@pytest.mark.parametrize("variable", PROVIDERS)
 def test_a_client_in_a_function_is_refused_when_it_is_made(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "name")
-    with pytest.raises(InvalidPolicy, match=f"{FUNCTIONS[variable]} throws its folders away"):
+    with pytest.raises(InvalidPolicy, match=f"{PROVIDERS[variable]} deletes the folders"):
         client_of()
     monkeypatch.setenv(KEPT, "1")
     client_of()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from deniable.client.cli.sent import SENT
-from deniable.client.escaping import escaped
+from deniable.client.diagnostics import escaped
+from deniable.client.disclosure import read_summary
 from deniable.client.net.delivery import delivery_result
 from deniable.client.net.transport import Reply
-from deniable.client.sent import as_text, read_summary
 from deniable.shared.survey.document import survey_id
 from deniable.shared.survey.keys import sign
 from tests.client.conftest import MakeClient
@@ -41,7 +41,7 @@ def test_a_code_of_a_refusal_is_escaped(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     assert client.flush(PATIENCE) == 0
-    for lines in as_text(read_summary(tmp_path / "state")):
+    for lines in read_summary(tmp_path / "state").text.splitlines():
         assert all(line.isprintable() for line in lines.removeprefix("\n").split("\n"))
 
 

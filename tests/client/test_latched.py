@@ -19,11 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
-from deniable.client.describing import Description
+from deniable.client.disclosure import Description, read_summary
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.sent import as_json, as_text, read_summary
 from deniable.client.state import outbox
-from deniable.client.state.connection import DATABASE
+from deniable.client.state.database import DATABASE
 from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE, exp_interval
@@ -423,13 +422,11 @@ def test_the_history_says_whose_report_is_sent_again(
         day(number)
         client.answer("app-health", **ANSWERS)
     summary = read_summary(tmp_path / "state")
-    first, again = as_json(summary)["reports"]
+    first, again = summary.as_json()["reports"]
     assert [part["says"] for part in again["said"]] == [part["says"] for part in first["said"]]
     assert {part["repeats"] for part in first["said"]} == {None}
     assert {part["repeats"] for part in again["said"]} == {first["round"]}
-    assert f"the same report as in round {first['round']}, at no further ε" in "\n".join(
-        as_text(summary)
-    )
+    assert f"the same report as in round {first['round']}, at no further ε" in summary.text
 
 
 def test_people_of_one_state_have_reports_of_their_own(
@@ -480,13 +477,16 @@ def test_a_kept_report_that_is_none_any_more_is_not_sent(
 def test_a_person_is_told_of_it_and_of_what_it_costs(script: Script, client_of: MakeClient) -> None:
     """Of five rounds, three and two share a report; the app's cap allows one of the two."""
     script.publish(document(closes="2027-04-30", repeat_rounds=3))
-    for cap, uses in (("6", "3."), ("2", "1.5, and then this app answers no more: 3 of 5 rounds.")):
+    for cap, uses, ends in (
+        ("6", "3", ""),
+        ("2", "1.5", "; after 3 of its 5 rounds the app"),
+    ):
         client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=cap))
         client.prefetch()
         told = client.describe("app-health")
         assert isinstance(told, Description)
         assert (told.rounds, told.repeat_rounds) == (5, 3)
         assert (told.epsilon_per_round, told.epsilon) == ("1.5", "3")
-        assert f"3 rounds together use ε 1.5 of the {cap} that this app ever spends" in told.text
-        assert f"all of it at most ε {uses}" in told.text
-        assert "kept on the device and sent again" in told.text
+        assert f"This survey uses {uses} of the {cap} privacy units (ε)" in told.text
+        assert f"1.5 in every 3 rounds{ends}" in told.text
+        assert "keeps that report and sends it again" in told.text

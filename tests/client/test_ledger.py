@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, Policy
+from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.sent import as_text, read_summary
 from deniable.client.state import Transaction, ledger
-from deniable.client.state.connection import DATABASE
+from deniable.client.state.database import DATABASE
 from deniable.client.state.ledger import Ledger
 from deniable.client.state.people import Identity
 from deniable.shared.privacy.randomness import kernel_draw
@@ -262,7 +262,7 @@ def test_one_drawn_question_costs_the_install_the_largest_and_each_question_its_
     ledger = read_summary(tmp_path / "other").ledger
     assert ledger.total == 500_000_000
     assert dict(ledger.questions) == {"a": 500_000_000, "b": 200_000_000}
-    assert "each is charged" in "\n".join(as_text(read_summary(tmp_path / "other")))
+    assert "each is charged" in read_summary(tmp_path / "other").text
 
 
 def test_a_question_whose_cap_is_reached_stops_the_round_before_any_is_drawn(

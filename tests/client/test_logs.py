@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Policy, logs
+from deniable.client import Client, Policy, diagnostics
 from deniable.client.net.transport import MAX_LIST_BYTES, Reply, Unreachable
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -55,7 +55,7 @@ def captured() -> Iterator[Captured]:
     """Everything that anyone logs, from the beginning of an hour."""
     handler, root = Captured(), logging.getLogger()
     level = root.level
-    logs._warned.clear()
+    diagnostics._warned.clear()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     try:
@@ -69,8 +69,8 @@ def captured() -> Iterator[Captured]:
 
 REASONS = {
     "status": (Answer(503), "the server answered with status 503"),
-    "another page": (Answer(body=b"<html>Sign in</html>"), "what came is no list of surveys"),
-    "no list": (Answer(body=b'{"surveys": 1}'), "what came is no list of surveys"),
+    "another page": (Answer(body=b"<html>Sign in</html>"), "the reply is not a list of surveys"),
+    "no list": (Answer(body=b'{"surveys": 1}'), "the reply is not a list of surveys"),
     "brackets": (Answer(body=b'{"surveys": [' + b"[" * 2**21), "list of surveys is too large"),
     "too large": (Answer(body=b" " * (MAX_LIST_BYTES + 1)), "the reply is too large"),
 }
@@ -126,8 +126,8 @@ def test_an_hour_later_it_is_a_warning_again(monkeypatch: pytest.MonkeyPatch) ->
     with captured() as log:
         for seconds in (0, 3599, 3600):
             monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: 50_000.0 + seconds)
-            logs.failed("dns", "it")
-        logs.failed("status", "another kind")
+            diagnostics.log_failure("dns", "it")
+        diagnostics.log_failure("status", "another kind")
     assert [level for level, _ in log.said] == ["WARNING", "INFO", "WARNING", "WARNING"]
 
 
@@ -196,7 +196,7 @@ def logged(values: dict[str, object]) -> list[tuple[str, str]]:
 
 
 PUBLISHED = document()
-FITTING = [("WARNING", "a report was not sent, and is tried again later: nobody there")]
+FITTING = [("WARNING", "a report was not sent, and will be tried again: nobody there")]
 
 
 @settings(max_examples=40)
@@ -211,16 +211,16 @@ ENDING = """
 import atexit
 @atexit.register
 def last():  # registered first, so that it runs when `logging` has been shut down
-    logs.failed("late", "a thread that is still sending")
+    diagnostics.log_failure("late", "a thread that is still sending")
 import io, logging
-from deniable.client import Client, Policy, logs
+from deniable.client import Client, Policy, diagnostics
 stream = io.StringIO()
 logging.basicConfig(level=logging.DEBUG, stream=stream)
 atexit.register(stream.close)
 client = Client({url!r}, policy=Policy(keys=[{key!r}]), state={state!r}, send_within=0)
 client.consent(True)
 from tests.client.scripted import TODAY
-client._answering._now = client._surveys._now = client._uploader._now = client._now = lambda: TODAY
+client._pipeline._now = client._surveys._now = client._uploader._now = client._now = lambda: TODAY
 print(client.answer("app-health", crashed=True, minutes=3, browser="firefox").status)
 """
 

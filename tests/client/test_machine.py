@@ -19,16 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from deniable.client import Client, Outcome, Person, Policy, answering
-from deniable.client.answering import Answering
-from deniable.client.consent import Consent, Consents
+from deniable.client import Client, Outcome, Person, Policy
 from deniable.client.net import uploader
-from deniable.client.net.backoff import Backoff
 from deniable.client.net.transport import Reply, Unreachable
-from deniable.client.net.uploader import Uploader
-from deniable.client.state import Transaction, ledger, outbox, sending
-from deniable.client.state.connection import State
-from deniable.client.state.people import Identity
+from deniable.client.net.uploader import Backoff, Uploader
+from deniable.client.pipeline import AnswerPipeline
+from deniable.client.state import Transaction, ledger, outbox, schedule
+from deniable.client.state.database import State
+from deniable.client.state.people import Consent, Consents, Identity
 from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 from deniable.shared.survey.document import Report, Survey
@@ -39,6 +37,7 @@ from tests.eventually import PATIENCE
 TENTH = 10**8  # of ε, in billionths
 CAP = 3  # tenths
 STEPS = 40  # of one run
+MAX_PASSES = 1_000  # of the uploader in one flush
 A_DAY = 86_400.0
 SURVEYS = ["daily", "monthly"]
 PEOPLE = [None, "ann", "bob"]
@@ -148,8 +147,16 @@ class Install:
 
     def flush(self, server: int) -> None:
         client = self.clients[server]
+        passes, send_one = itertools.count(1), client._uploader._send_one
+
+        def send_one_of_few() -> Any:  # a fault must end in a failure, never in a hang
+            return send_one() if next(passes) <= MAX_PASSES else None
+
+        client._uploader._send_one = send_one_of_few  # type: ignore[method-assign] # bounded
         left = client.flush(PATIENCE)
         client._uploader.stop(PATIENCE)
+        client._uploader._send_one = send_one  # type: ignore[method-assign] # as it was
+        assert next(passes) <= MAX_PASSES, "the uploader found no end"
         self.visible.append((left, self.servers[server].transcript))
         self.servers[server].transcript = []
 
@@ -228,10 +235,11 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(Uploader, "wake", lambda _: None)  # what is sent, a flush has sent
-        for name in ("FIRST_PAUSE", "LONGEST_PAUSE"):
+        for name in ("FIRST_PAUSE_SECONDS", "MAX_PAUSE_SECONDS"):
             self.patch.setattr(uploader, name, 1e9)  # a flush tries until the first failure
         self.patch.setattr(Backoff.__init__, "__defaults__", (lambda _, most: most,))
-        self.patch.setattr(sending, "_uniform", lambda _, most: most)
+        for module in (outbox, schedule):
+            self.patch.setattr(module, "_uniform", lambda _, most: most)
         self.patch.setattr(State, "_connect", connecting(State._connect))
         self.installs = [Install(True), Install("neither")]
         self.editions = itertools.count(1)
@@ -425,28 +433,28 @@ def caps_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_charge_is_not_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(answering, "write_charge", lambda db, *_: ledger.count_charges(db))
+    patch.setattr(ledger, "write_charge", lambda db, *_: ledger.count_charges(db))
 
 
 def noise_comes_before_the_charge(patch: pytest.MonkeyPatch) -> None:
-    charge = Answering._charge
+    charge = AnswerPipeline._charge
 
-    def drawing(way: Answering, *arguments: Any) -> Any:
+    def drawing(way: AnswerPipeline, *arguments: Any) -> Any:
         way._draw(64)
         return charge(way, *arguments)
 
-    patch.setattr(Answering, "_charge", drawing)
+    patch.setattr(AnswerPipeline, "_charge", drawing)
 
 
 def tries_have_no_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sending, "MOST_TRIES", 1000)
+    patch.setattr(schedule, "MAX_TRIES", 1000)
     few, many = "tries < 10", "tries < 1000"
-    patch.setattr(sending, "_CANDIDATES", sending._CANDIDATES.replace(few, many))
+    patch.setattr(schedule, "_CANDIDATES", schedule._CANDIDATES.replace(few, many))
 
 
 def servers_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
-    anyone_s = sending._CANDIDATES.replace(outbox.THEIRS, ":server != ''")
-    patch.setattr(sending, "_CANDIDATES", anyone_s)
+    for_any = schedule._CANDIDATES.replace("server = :server", ":server != ''")
+    patch.setattr(schedule, "_CANDIDATES", for_any)
 
 
 def a_withdrawal_leaves_reports(patch: pytest.MonkeyPatch) -> None:
@@ -456,7 +464,11 @@ def a_withdrawal_leaves_reports(patch: pytest.MonkeyPatch) -> None:
 def nobody_s_consent_is_needed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Consents, "obstacle", lambda *_: None)
     patch.setattr(Consent, "is_given", lambda *_: True)
-    patch.setattr(sending, "_CANDIDATES", sending._CANDIDATES.replace(sending._AGREED, "1"))
+    any_person = outbox.SENDABLE.replace(outbox.SENDABLE.split(" AND ", 1)[1], "1")
+    for statement in ("_CANDIDATES", "SENDABLE"):
+        sendable = getattr(schedule, statement)
+        patch.setattr(schedule, statement, sendable.replace(outbox.SENDABLE, any_person))
+    patch.setattr(outbox, "SENDABLE", any_person)
 
 
 FAULTS = [

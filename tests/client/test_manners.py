@@ -114,14 +114,14 @@ def test_a_cancelled_answer_is_charged_once(script: Script, client_of: MakeClien
     client = client_of()
     assert client.prefetch(PATIENCE)
     inside, go_on = threading.Event(), threading.Event()
-    charge = client._answering._charge
+    charge = client._pipeline._charge
 
     def slowly(*arguments: object) -> object:
         inside.set()
         go_on.wait(PATIENCE)
         return charge(*arguments)  # type: ignore[arg-type] # handed on as they came
 
-    client._answering._charge = slowly  # type: ignore[assignment, method-assign] # the same, later
+    client._pipeline._charge = slowly  # type: ignore[assignment, method-assign] # the same, later
 
     async def cancelled() -> str:
         answering = asyncio.create_task(client.aanswer("app-health", **ANSWERS))

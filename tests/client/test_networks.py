@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from deniable.client import Client, InvalidPolicy, Policy
-from deniable.client.net.proxy import checked_proxy
-from deniable.client.net.transport import HttpTransport, Unreachable
+from deniable.client.net.transport import HttpTransport, Unreachable, checked_proxy
 from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
 from tests.client.dripping import Dripping, dripping
@@ -134,7 +133,7 @@ def test_a_password_reaches_the_proxy_and_nothing_else(
         outcome = fresh.answer("app-health", crashed=True)
         error = why(f"https://{HOST}", ca=file, proxy=address)
     assert (error.kind, error.sent) == ("proxy", False)
-    assert "the proxy said 407" in str(error)
+    assert "the proxy answered 407" in str(error)
     shown = repr(outcome) + repr(vars(client)) + repr(error) + repr(checked_proxy(address))
     carrier: Any = client._uploader._transport
     shown += repr(vars(carrier))

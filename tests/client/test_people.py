@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.client import Client, InvalidPerson, Person, Policy
-from deniable.client.sent import Summary, read_summary
+from deniable.client.disclosure import Summary, read_summary
 from deniable.client.state import ledger, outbox
-from deniable.client.state.connection import DATABASE
+from deniable.client.state.database import DATABASE
 from deniable.client.state.people import OWN, Identity
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -279,7 +279,7 @@ def test_nobody_s_reports_push_out_another_s(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 2)
     script.always = LATER
     client = client_of(policy=Policy(keys=[public_hex(KEY)]))
     for name in ("ann", "bob", "bob", "bob", "bob"):
@@ -295,8 +295,8 @@ def test_all_together_are_bounded_too(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest of all make room; each who loses one is told."""
-    monkeypatch.setattr(outbox, "MOST_IN_ALL", 3)
-    monkeypatch.setattr(outbox, "COUNTED_EACH", 2)
+    monkeypatch.setattr(outbox, "MAX_WAITING_IN_ALL", 3)
+    monkeypatch.setattr(outbox, "COUNT_EVERY", 2)
     script.always = LATER
     client = client_of()
     for number in range(6):
@@ -310,7 +310,7 @@ def test_all_together_are_bounded_too(
 def test_people_take_no_memory_for_good(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(ledger, "MAX_CACHED_PEOPLE", 3)
     client = client_of()
     for number in range(10):
         client.person(f"user-{number}").consent(True)
@@ -330,7 +330,7 @@ def test_the_command_shows_one_person(
     client.person("ann").answer("app-health", crashed=True)
     client.close()
     own, ann = command("--state", state).stdout, command("--state", state, "--person", "ann").stdout
-    assert "what 1 other people said; name one with --person ID" in own
+    assert "Not shown: 1 other people. Choose one with --person ID" in own
     assert "app-health" not in own
     assert "app-health, round 20797: sent" in ann
     assert "other people" not in ann
@@ -347,7 +347,7 @@ def rows(tmp_path: Path, query: str) -> list[Any]:
 def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """By another process, for longer than anyone waits."""
     with monkeypatch.context() as patch, closing(sqlite3.connect(folder / DATABASE)) as other:
-        patch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
+        patch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
         other.isolation_level = None
         other.execute("BEGIN IMMEDIATE")
         yield

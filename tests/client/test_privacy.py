@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deniable.client.policy import Policy
-from deniable.client.state.connection import DATABASE, MARKER
+from deniable.client.state.database import DATABASE, MARKER
 from deniable.shared.errors import InvalidAnswer
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from deniable.client.forking import ForkAware
-from deniable.client.sent import read_summary
+from deniable.client.disclosure import read_summary
+from deniable.client.fork_safety import ForkAware
 from tests.client.conftest import MakeClient
 from tests.client.scripted import LATER, Script, bit, document
 from tests.eventually import PATIENCE
@@ -180,14 +180,25 @@ def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy
     assert {e.delivery for e in read_summary(tmp_path / "state").entries} == {"accepted"}
 
 
-def test_a_child_forked_without_python_s_knowledge_answers_and_sends(
+def test_a_child_forked_in_c_from_a_closed_client_answers_and_sends(
     script: Script, tmp_path: Path, policy_key: str
 ) -> None:
-    """The parent's uploader waits for its Retry-After; the children have none of its threads and
-    none of its pauses, and send what it left behind. The parent itself goes on waiting."""
+    """The parent's uploader waits for its Retry-After. The children have none of its threads and
+    none of its pauses, and send its reports. The parent itself continues to wait."""
     script.replies = [LATER]
-    assert forked(script, tmp_path, policy_key, "c") == [*["queued 0"] * 12, "queued 1"]
+    assert forked(script, tmp_path, policy_key, "c, closed") == [*["queued 0"] * 12, "queued 1"]
     assert len({post.body for post in script.posts}) == 13
+
+
+def test_a_child_forked_in_c_from_an_open_client_refuses_to_work(
+    script: Script, tmp_path: Path, policy_key: str
+) -> None:
+    """SQLite must not use a connection in two processes. The parent is not harmed."""
+    script.replies = [LATER]
+    assert forked(script, tmp_path, policy_key, "c, open") == [*["unavailable 0"] * 12, "queued 2"]
+    summary = read_summary(tmp_path / "state")
+    assert summary.ledger.charges == len(summary.entries) == 2
+    assert len(script.posts) == 1
 
 
 def forked(script: Script, folder: Path, policy_key: str, how: str) -> Any:

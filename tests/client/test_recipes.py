@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from deniable.client import Budget, Client, InvalidPolicy, Policy
-from deniable.client.ephemeral import KEPT
-from deniable.client.sent import read_summary
+from deniable.client.disclosure import read_summary
+from deniable.client.environment import KEPT
 from deniable.shared.privacy.epsilon import decimal_text
 from tests.client.scripted import ANSWERS, Script, document, entry
 from tests.eventually import PATIENCE, eventually
@@ -35,9 +35,9 @@ SPENT_ONCE = "1.5"
 # The machine may be busy: for programs that run as processes of their own.
 PATIENT = (
     "from deniable.client import client as _client\n"
-    "from deniable.client.net import fetching as _fetching\n"
-    "from deniable.client.state import connection as _connection\n"
-    "_fetching.FETCH_SECONDS = _connection.PATIENCE = _client.CLOSE_SECONDS = "
+    "from deniable.client.net import survey_list as _survey_list\n"
+    "from deniable.client.state import database as _database\n"
+    "_survey_list.FETCH_SECONDS = _database.LOCK_WAIT_SECONDS = _client.CLOSE_SECONDS = "
     f"{PATIENCE}\n"
 )
 MY_APP = f"def health_of(user_id):\n    return {ANSWERS!r}\n"

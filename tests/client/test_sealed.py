@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.sent import read_summary
+from deniable.client.disclosure import read_summary
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from deniable.client.sent import as_json, as_text, read_summary
-from deniable.client.state.history import reported
+from deniable.client.disclosure import read_summary
+from deniable.client.state.outbox import describe_report
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document
@@ -42,7 +42,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_empty_state_is_said_so(tmp_path: Path) -> None:
     ran = command("--state", str(tmp_path / "none"))
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "There is no report to show" in ran.stdout
+    assert "There are no reports" in ran.stdout
     assert not (tmp_path / "none").exists()
 
 
@@ -54,7 +54,7 @@ def test_the_record_is_told_in_words_and_as_json(
     client.answer("app-health", crashed=True)
     client.flush(PATIENCE)
     told = command("--state", str(tmp_path / "state")).stdout
-    assert "2026-12-10  app-health, round 683: sent, and the server took it" in told
+    assert "2026-12-10  app-health, round 683: sent and accepted by the server" in told
     assert (
         "crashed: says yes; a report says so with 62.2 % when true and with 37.8 % when not (ε 0.5)"
         in told
@@ -84,11 +84,9 @@ def test_what_became_of_a_report_is_told(
     script.always = LATER
     client = client_of()
     client.answer("app-health", **ANSWERS)
-    assert any("waiting to be sent" in line for line in as_text(read_summary(tmp_path / "state")))
+    assert "waiting to be sent" in read_summary(tmp_path / "state").text
     client.consent(False)
-    assert any(
-        "consent was withdrawn" in line for line in as_text(read_summary(tmp_path / "state"))
-    )
+    assert "consent was withdrawn" in read_summary(tmp_path / "state").text
 
 
 def test_what_is_shown_is_what_was_sent(
@@ -104,7 +102,7 @@ def test_what_is_shown_is_what_was_sent(
     survey = parse_document(published)
     shown = {
         part["question"]: part["says"]
-        for part in as_json(read_summary(tmp_path / "state"))["reports"][0]["said"]
+        for part in read_summary(tmp_path / "state").as_json()["reports"][0]["said"]
     }
     assert shown == {
         question.name: question.describe(symbol)
@@ -118,15 +116,15 @@ def test_of_questions_of_which_one_is_drawn_only_that_one_is_told(
     script.publish(document(asks_one=True))
     client_of().answer("app-health", **ANSWERS)
     summary = read_summary(tmp_path / "state")
-    (told,) = as_json(summary)["reports"][0]["said"]
+    (told,) = summary.as_json()["reports"][0]["said"]
     assert told["drawn_from"] == 3
-    assert f"{told['question']} (was asked 1 of 3 questions): says" in "\n".join(as_text(summary))
+    assert f"{told['question']} (one of 3 questions was drawn): says" in summary.text
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
-    words = reported([question], [1])[0].odds
+    words = describe_report([question], [1])[0].odds
     probabilities = [question.mechanism.weight(1, answer) for answer in (1, 0)]
     for probability in probabilities:
         near = float(100 * probability)
@@ -136,14 +134,14 @@ def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[attr-defined] # a number's
-    told = numbers(reported([number], [64])[0].odds)
+    told = numbers(describe_report([number], [64])[0].odds)
     assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
 
 
 def test_a_long_list_of_options_is_cut_short() -> None:
     options = ", ".join(f'"page-{number}"' for number in range(200))
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
-    (told,) = reported([page], [2**200 - 1])
+    (told,) = describe_report([page], [2**200 - 1])
     assert len(told.says) <= 201
     assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
 
@@ -167,5 +165,5 @@ def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
         if made.symbols >> made.encoding.public_bits <= MOST_SYMBOLS
         else [made.randomize(made.answer_at(n), draw) for n in range(100)]
     )
-    told = [reported([asked], [symbol])[0] for symbol in symbols]
+    told = [describe_report([asked], [symbol])[0] for symbol in symbols]
     assert all(each.odds and each.says for each in told)

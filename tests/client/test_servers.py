@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import checked_address
-from deniable.client.sent import read_summary
 from deniable.shared.survey.document import survey_id
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, ANSWERS, LATER, Script, document, serving

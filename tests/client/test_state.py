@@ -16,17 +16,13 @@ import pytest
 import deniable.client
 from deniable.client import Client, Policy
 from deniable.client import client as client_module
-from deniable.client.sent import read_summary
+from deniable.client.disclosure import read_summary
 from deniable.client.state import schema
-from deniable.client.state.connection import DATABASE, MARKER, State
-from deniable.client.state.marker import Marker
-from deniable.client.state.people import KEY_BYTES
+from deniable.client.state.database import DATABASE, MARKER, State
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
-    ACCEPTED,
-    ANSWERS,
     KEY,
     LATER,
     Clock,
@@ -37,7 +33,6 @@ from tests.client.scripted import (
 )
 from tests.eventually import PATIENCE
 
-VERSION_1 = Path(__file__).with_name("state_of_version_1.sql")
 POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
 STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
             "no-consent", "unavailable"}  # fmt: skip
@@ -115,7 +110,7 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    Marker(tmp_path / MARKER).make()
+    State(tmp_path)._make_marker()
     assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
 
 
@@ -148,21 +143,21 @@ def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "open", opening)
     monkeypatch.setattr(os, "close", closing)
-    marker = Marker(tmp_path / MARKER)
-    marker.make()
-    marker.note(1)
+    state = State(tmp_path)
+    state._make_marker()
+    state.note_charges(1)
     assert opened == []
 
 
 def test_a_marker_only_grows(tmp_path: Path) -> None:
-    marker, lengths = Marker(tmp_path / MARKER), list[int | None]()
-    marker.note(3)
-    lengths.append(marker.charges)  # only a state that was begun has a marker
+    state, lengths = State(tmp_path), list[int]()
+    state.note_charges(3)
+    assert not state.marker.exists(), "only a state that was begun has a marker"
     for charges in (2, 1, 5):
-        marker.make()
-        lengths.append(marker.charges)
-        marker.note(charges)
-    assert [*lengths, marker.charges] == [None, 0, 2, 2, 5]
+        state._make_marker()
+        lengths.append(state.marker.stat().st_size)
+        state.note_charges(charges)
+    assert [*lengths, state.marker.stat().st_size] == [0, 2, 2, 5]
 
 
 def test_only_state_executes_sql() -> None:
@@ -238,7 +233,7 @@ def test_a_database_older_than_its_charges_means_no_report(
         "DELETE FROM ledgers",
         "UPDATE survey_keys SET key = 'x'",
         "UPDATE survey_keys SET key = x'00'",
-        "PRAGMA user_version = 5",
+        "PRAGMA user_version = 2",
         "PRAGMA application_id = 1",
     ],
 )
@@ -249,126 +244,29 @@ def test_a_ledger_changed_from_outside_means_no_report(
     assert answer(client_of) == "unavailable"
 
 
-def test_a_newer_schema_says_what_to_do(client_of: MakeClient, used: Path) -> None:
-    change_database(used, "PRAGMA user_version = 5")
-    outcome = client_of(policy=POLICY).answer("app-health", crashed=True)
-    assert "use the version of deniable that wrote it, or a newer one" in outcome.detail
-
-
-def test_a_state_that_an_earlier_release_left_goes_on(
-    client_of: MakeClient, script: Script, clock: Clock, policy: Policy, tmp_path: Path
+@pytest.mark.parametrize("version", [schema.VERSION - 1, schema.VERSION + 1])
+def test_another_schema_is_refused_with_a_sentence(
+    client_of: MakeClient, used: Path, version: int
 ) -> None:
-    """A real one, with its consent, list of surveys, charges, keys and waiting reports."""
-    folder, waiting = left_by_version_1(tmp_path)
-    script.always, clock.now = ACCEPTED, clock.now + timedelta(days=1)
-    client = client_of(consent=False, policy=policy)
-    assert client.answer("app-health", **ANSWERS).status == "already-answered"
-    assert client.answer("once-only", crashed=True).status == "already-answered"
-    assert script.gets == [], "the list on disk is still fresh"
-    assert client.flush(PATIENCE) == 0
-    assert sorted(post.body for post in script.posts) == sorted(waiting)
-    told = read_summary(folder)
-    assert [entry.delivery for entry in told.entries] == ["accepted"] * 3
-    assert told.ledger.total == 3_250_000_000
+    """No report is made, and the database is not changed."""
+    change_database(used, f"PRAGMA user_version = {version}")
+    before = rows_by_table(used)
+    outcome = client_of(consent=False, policy=POLICY).answer("app-health", crashed=True)
+    assert outcome.status == "unavailable"
+    assert f"has schema {version}, and this version reads {schema.VERSION}" in outcome.detail
+    assert "use the version of deniable that wrote it" in outcome.detail
+    assert rows_by_table(used) == before
 
 
-STEPS = (
-    *((1, "FROM_1_TO_2", step) for step in range(len(schema.FROM_1_TO_2) + 1)),
-    *((v, "FROM_2_TO_3", step) for v in (1, 2) for step in range(len(schema.FROM_2_TO_3) + 1)),
-    *((v, "FROM_3_TO_4", n) for v in (1, 2, 3) for n in range(len(schema.FROM_3_TO_4) + 1)),
-)
-
-
-@pytest.mark.parametrize(("version", "migration", "step"), STEPS)
-def test_a_migration_is_done_wholly_or_not_at_all(
-    client_of: MakeClient,
-    tmp_path: Path,
-    version: int,
-    migration: str,
-    step: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Cut short at any step, the old state is as it was, and the next start migrates it."""
-    folder, _ = left_by_version_1(tmp_path)
-    make_version(version, folder)
-    before = dump(folder)
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, migration, (*getattr(schema, migration)[:step], "no SQL"))
-        assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
-    assert dump(folder) == before
-    told = read_summary(folder)
-    assert (told.consent, told.ledger.total) == (True, 3_250_000_000)
-    fresh = State(tmp_path / "fresh")
-    with fresh.transaction(create=True):
-        pass
-    assert tables(folder) == tables(fresh.folder)
-
-
-def left_by_version_1(tmp_path: Path) -> tuple[Path, list[bytes]]:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    db = sqlite3.connect(folder / DATABASE)
-    db.executescript(VERSION_1.read_text("utf-8"))
-    waiting = [bytes(row[0]) for row in db.execute("SELECT envelope FROM outbox ORDER BY number")]
-    db.close()
-    (folder / MARKER).write_bytes(b"...")
-    return folder, waiting
-
-
-def make_version(version: int, folder: Path) -> None:
-    """Of a state of version 1, as the releases with those schemas did."""
-    db = sqlite3.connect(folder / DATABASE)
-    with db:
-        for statement in schema.FROM_1_TO_2 if version > 1 else ():
-            db.execute(statement)
-        for statement in schema.FROM_2_TO_3 if version > 2 else ():
-            db.execute(statement)
-        if version > 2:
-            db.execute("INSERT INTO people_key VALUES (?)", (os.urandom(KEY_BYTES),))
-    db.close()
-
-
-@pytest.mark.parametrize("change", ["costs = '{}'", "seal = 'x'", "number = 7"])
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_ledger_that_was_changed_before_its_migration_means_no_report(
-    client_of: MakeClient, tmp_path: Path, clock: Clock, change: str, number: int
-) -> None:
-    folder, _ = left_by_version_1(tmp_path)
-    make_version(2, folder)
-    change_database(folder, f"UPDATE charges SET {change} WHERE number = {number}")
-    clock.now += timedelta(days=1)
-    assert client_of(consent=False).answer("app-health", **ANSWERS).status == "unavailable"
-
-
-def test_a_migrated_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
-    folder, _ = left_by_version_1(tmp_path)
-    change_database(folder, "DELETE FROM outbox")
-    with State(folder).transaction() as db:
-        db.execute(
-            "INSERT INTO outbox (person, survey, round, envelope, until)"
-            " VALUES (x'', 's', 1, x'00', 1)"
-        )
-        assert db.execute("SELECT number FROM outbox").fetchall() == [(4,)]
-
-
-def dump(folder: Path) -> list[str]:
-    db = sqlite3.connect(folder / DATABASE)
-    try:
-        return [*db.iterdump(), str(db.execute("PRAGMA user_version").fetchone())]
-    finally:
-        db.close()
-
-
-def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """With their columns, and the indexes."""
-    db = sqlite3.connect(folder / DATABASE)
-    try:
-        named = "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
-        columns = {t: db.execute(f"PRAGMA table_info({t})") for t in rows_by_table(folder)}
-        found = {**columns, "indexes": db.execute(named)}
-        return {name: rows.fetchall() for name, rows in found.items()}
-    finally:
-        db.close()
+def test_an_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
+    with State(tmp_path).transaction(create=True) as db:
+        for number in (1, 2):
+            db.execute(
+                "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
+                " VALUES (x'', 's', 1, x'00', 1, 'https://stats.example.org', 0)"
+            )
+            assert db.execute("SELECT number FROM outbox").fetchall() == [(number,)]
+            db.execute("DELETE FROM outbox")
 
 
 def test_every_table_is_emptied_or_says_why_it_is_kept(
@@ -419,7 +317,7 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
 def test_a_database_locked_by_another_means_no_report(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.connection.PATIENCE", 0.2)
+    monkeypatch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     client = client_of(consent=False, policy=POLICY)

@@ -13,8 +13,8 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client.net.surveys import Found
-from deniable.client.state.connection import DATABASE
-from deniable.client.state.surveys import KeptList
+from deniable.client.state.database import DATABASE
+from deniable.client.state.survey_cache import KeptList
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey import reader
 from deniable.shared.survey.keys import public_hex

@@ -14,7 +14,7 @@ import pytest
 
 from deniable.client import Policy
 from deniable.client.testing import FakeClient, FakeServer
-from deniable.client.testing.client import _refuse_outside_of_tests
+from deniable.client.testing.fakes import _refuse_outside_tests
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import render_document
@@ -148,8 +148,8 @@ def refusal(fake: FakeServer, size: int, number: int) -> str:
 
 def test_outside_of_tests_there_is_no_such_client() -> None:
     with pytest.raises(WrongUse, match="is for tests"):
-        _refuse_outside_of_tests({})
-    _refuse_outside_of_tests({"DENIABLE_TESTING": "1"})
+        _refuse_outside_tests({})
+    _refuse_outside_tests({"DENIABLE_TESTING": "1"})
     code = "from deniable.client.testing import FakeClient\nFakeClient(seed=1)"
     ran = subprocess.run(
         [sys.executable, "-c", code], env={}, capture_output=True, text=True, check=False

@@ -78,4 +78,4 @@ def test_a_table_that_is_not_kept_is_said(capsys: pytest.CaptureFixture[str]) ->
 
 def test_too_few_trials_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["certify", "--audit", "--trials", "10"]) == 2
-    assert "--trials is 1,000 or more" in capsys.readouterr().err
+    assert "--trials: give 1,000 or more" in capsys.readouterr().err

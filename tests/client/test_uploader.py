@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client
-from deniable.client.net.backoff import Backoff
+from deniable.client.disclosure import read_summary
 from deniable.client.net.delivery import delivery_result, retry_after_seconds
 from deniable.client.net.transport import Reply
-from deniable.client.net.uploader import FIRST_PAUSE, LONGEST_PAUSE
-from deniable.client.sent import read_summary
-from deniable.client.state import Transaction, outbox
+from deniable.client.net.uploader import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, Backoff
+from deniable.client.state import Transaction, outbox, schedule
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ACCEPTED,
@@ -206,7 +205,7 @@ def test_backoff_is_exponential_with_full_jitter(ticks: Ticks) -> None:
 
 
 def test_the_bounds_of_the_uploader_s_pauses() -> None:
-    assert (FIRST_PAUSE, LONGEST_PAUSE) == (1.0, 3600.0)
+    assert (FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS) == (1.0, 3600.0)
 
 
 def test_what_the_server_asked_for_is_the_least_pause(ticks: Ticks) -> None:
@@ -341,7 +340,7 @@ def test_the_outbox_is_bounded_and_its_losses_are_counted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "MOST_WAITING", 3)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 3)
     script.publish(document(period="day", questions=bit("crashed", "0.1")))
     script.always = LATER
     client = client_of()
@@ -436,3 +435,48 @@ def test_at_the_end_of_the_process_there_is_a_last_short_chance(
     assert (ran.stdout, ran.stderr, ran.returncode) == ("queued\n", "", 0)
     expected = "waiting" if reply.hold else "accepted"
     assert deliveries(tmp_path / "state") == [(expected, "")]
+
+
+def test_a_report_that_nothing_may_send_wakes_no_thread(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A withdrawal deletes the person's reports. If one were left, it would not be counted as
+    waiting, and neither the thread nor a flush would keep looking for it."""
+    script.publish(document())
+    client = client_of(send_within=3600.0)
+    client.person("ann").consent(True)
+    assert client.person("ann").answer("app-health", **ANSWERS).status == "queued"
+    monkeypatch.setattr(outbox, "withdraw_all", lambda *_: None)
+    client.person("ann").consent(False)
+    passes = count_passes(client, monkeypatch)
+    assert client.flush(PATIENCE) == 0
+    assert len(passes) <= 2
+    eventually(lambda: client._uploader._thread is None)
+    assert script.posts == []
+
+
+def test_a_flush_ends_when_a_pass_finds_nothing_to_send(
+    script: Script, client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while a clock stands still and reports are counted as waiting."""
+    script.publish(document())
+    client = client_of(send_within=3600.0, monotonic=ticks)
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    monkeypatch.setattr(schedule, "take", lambda *_: None)
+    monkeypatch.setattr(schedule, "seconds_until_due", lambda *_: 0.0)
+    passes = count_passes(client, monkeypatch)
+    assert client.flush(PATIENCE) == 1
+    assert len(passes) <= 2
+    client._uploader.stop(PATIENCE)
+
+
+def count_passes(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that grows with each pass of the uploader's thread."""
+    results, send_one = list[object](), client._uploader._send_one
+
+    def counted() -> object:
+        results.append(send_one())
+        return results[-1]
+
+    monkeypatch.setattr(client._uploader, "_send_one", counted)
+    return results

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from deniable.client.sent import read_summary
+from deniable.client.disclosure import read_summary
 from tests.client.children import device
 from tests.client.scripted import Script, bit, document
 from tests.eventually import PATIENCE, eventually

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.net import fetching
-from deniable.client.net.fetching import FETCH_SECONDS
+from deniable.client.net import survey_list
+from deniable.client.net.survey_list import FETCH_SECONDS
 from deniable.client.net.transport import HttpTransport, Unreachable, checked_address
 from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidPolicy
@@ -147,17 +147,17 @@ def test_a_slow_server_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A list that never ends is waited for a while, and not again at once."""
-    monkeypatch.setattr(fetching, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.1)
     script.list_reply = slow
     client = client_of(monotonic=ticks, timeout=0.05)
-    flights = client._surveys._fetching
-    fetched = [(client.answer("app-health", **ANSWERS).status, flights._flight) for _ in range(4)]
+    fetcher = client._surveys._fetcher
+    fetched = [(client.answer("app-health", **ANSWERS).status, fetcher._fetch) for _ in range(4)]
     assert {status for status, _ in fetched} == {"unavailable"}
     assert fetched[1][1] is fetched[2][1] is fetched[3][1], "no fetch until the pause is over"
     ticks.seconds += 2
-    eventually(lambda: flights._flight is not None and flights._flight.done.wait())
+    eventually(lambda: fetcher._fetch is not None and fetcher._fetch.done.wait())
     client.answer("app-health", **ANSWERS)
-    assert flights._flight is not fetched[3][1], "and then again"
+    assert fetcher._fetch is not fetched[3][1], "and then again"
 
 
 def test_a_fetch_is_waited_for_two_seconds() -> None:

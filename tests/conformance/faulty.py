@@ -16,10 +16,10 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from deniable.client import answering
-from deniable.client.net import delivery, exchange, listing, transport, uploader
+from deniable.client import pipeline
+from deniable.client.net import delivery, exchange, survey_list, transport, uploader
 from deniable.client.policy import Policy
-from deniable.client.state import outbox, sending, surveys
+from deniable.client.state import outbox, schedule, survey_cache
 from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope, sealed_envelope
 from deniable.shared.errors import StoreUnusable
@@ -64,7 +64,7 @@ def assumes_consent() -> Adapter:
 
 @fault("withdrawal_deletes_what_was_not_sent")
 def keeps_what_was_withdrawn() -> None:
-    put(outbox, "withdraw_all", lambda _: None)
+    put(outbox, "withdraw_all", lambda *_: None)
 
 
 class Forgetful(Adapter):
@@ -87,13 +87,13 @@ def forgets_the_ledger() -> Adapter:
 
 @fault("only_trusted_signatures_count")
 def verifies_no_signature() -> None:
-    put(listing, "verify", lambda *_: None)
+    put(survey_list, "verify", lambda *_: None)
 
 
 @fault("only_trusted_signatures_count")
 def trusts_the_key_it_fetched() -> None:
     verify = keys.verify
-    put(listing, "verify", lambda text, signature, key, _: verify(text, signature, key, [key]))
+    put(survey_list, "verify", lambda text, signature, key, _: verify(text, signature, key, [key]))
 
 
 @fault("an_id_is_the_hash_of_its_document")
@@ -134,7 +134,7 @@ def knows_no_pairs() -> None:
 
 @fault("words_for_people_change_nothing")
 def knows_no_words() -> None:
-    put(questions, "read_labels", lambda *_: NO_LABELS)
+    put(questions, "read_words", lambda *_: NO_LABELS)
 
 
 @fault("bad_documents_are_refused")
@@ -193,7 +193,7 @@ def answers_on_any_day() -> None:
 
 @fault("closed_is_closed")
 def reopens() -> None:
-    put(surveys, "_remember_closed", lambda *_: None)
+    put(survey_cache, "_remember_closed", lambda *_: None)
 
 
 @fault("only_the_whole_list_is_asked_for")
@@ -338,9 +338,9 @@ def changes_the_id_of_a_retry() -> None:
 
 @fault("tries_are_few")
 def never_gives_up() -> None:
-    few = f"tries < {sending.MOST_TRIES}"
-    put(sending, "_CANDIDATES", sending._CANDIDATES.replace(few, "tries < 1000"))
-    put(sending, "MOST_TRIES", 1000)
+    few = f"tries < {schedule.MAX_TRIES}"
+    put(schedule, "_CANDIDATES", schedule._CANDIDATES.replace(few, "tries < 1000"))
+    put(schedule, "MAX_TRIES", 1000)
 
 
 @fault("a_pause_is_kept")
@@ -405,7 +405,7 @@ def draws_ones_only() -> Adapter:
     class Ones(Adapter):
         def init(self, **settings: Any) -> Message:
             reply = super().init(**settings)
-            self.client._answering._draw = lambda _: 0
+            self.client._pipeline._draw = lambda _: 0
             return reply
 
     return Ones()
@@ -479,13 +479,13 @@ def draws_a_remainder() -> Adapter:
 
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")
 def leaves_the_seal_out() -> None:
-    put(answering, "_packed", lambda survey, envelope: envelope.pack())
+    put(pipeline, "_packed", lambda survey, envelope: envelope.pack())
 
 
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")
 def seals_to_a_key_of_its_own() -> None:
     own = keys.public_hex(X25519PrivateKey.generate())
-    put(answering, "_packed", lambda survey, made: sealed_envelope.seal(made, own).pack())
+    put(pipeline, "_packed", lambda survey, made: sealed_envelope.seal(made, own).pack())
 
 
 @fault("what_is_to_be_sealed_is_sealed_or_not_answered")

@@ -11,8 +11,8 @@ from itertools import chain, repeat
 from typing import Any, cast
 
 from deniable.client import Client, Policy
-from deniable.client.net import fetching, uploader
-from deniable.client.state import connection
+from deniable.client.net import survey_list, uploader
+from deniable.client.state import database
 from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon
@@ -107,8 +107,10 @@ def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] 
 
 
 def serve(adapter: Adapter) -> None:
-    fetching.FETCH_SECONDS = connection.PATIENCE = PATIENCE
-    uploader.FIRST_PAUSE = uploader.LONGEST_PAUSE = A_DAY  # a flush tries each report once
+    survey_list.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE
+    uploader.FIRST_PAUSE_SECONDS = uploader.MAX_PAUSE_SECONDS = (
+        A_DAY  # a flush tries each report once
+    )
     for line in sys.stdin:
         request = json.loads(line)
         operation = getattr(adapter, request.pop("op"), None)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.describing import Description
-from deniable.client.sent import Summary
+from deniable.client.disclosure import Description, Summary
 from deniable.server.results import survey_results
 from deniable.server.results.text import lines
 from deniable.server.store import PublishedSurvey

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from deniable.client.net import listing as reading
-from deniable.client.net.listing import read_list
+from deniable.client.net import survey_list as reading
+from deniable.client.net.survey_list import read_list
 from deniable.client.net.transport import MAX_LIST_BYTES as CLIENTS_BYTES
 from deniable.client.net.transport import Reply
 from deniable.client.policy import Policy
@@ -127,7 +127,7 @@ def test_publishing_refuses_before_the_list_has_too_many(
 def test_clients_read_every_list_that_may_be_published(here: World) -> None:
     """The largest documents as far as they go, and as many small surveys as there may be."""
     assert MAX_LIST_BYTES <= CLIENTS_BYTES // 4
-    assert MAX_LISTED <= reading.MOST_LISTED
+    assert MAX_LISTED <= reading.MAX_LISTED
     entries = fill_up(here)
     assert MAX_LIST_BYTES * 0.9 < len(here.catalogue.listing()) <= MAX_LIST_BYTES
     read = read_list(Reply(200, here.catalogue.listing()), Policy([PUBLIC]))

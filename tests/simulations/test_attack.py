@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from deniable.client.testing.client import FakeClient
+from deniable.client.testing.fakes import FakeClient
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.studies.attack import decode, family_variation

@@ -1,20 +1,20 @@
 """The client SDK: answers are randomized on the device, and only reports leave it.
 
-Importing this loads nothing else: each name is loaded when it is first used.
+`Client` takes an answer through `pipeline`: consent, survey (`net`), `policy`, ledger and outbox
+(`state`); `net.uploader` sends it later. `disclosure` shows people what is asked, sent and spent.
+Importing this package loads nothing else: each name is loaded when it is first used.
 """
 
-TYPE_CHECKING = False  # type checkers know better; `typing` alone would cost 10 ms
+TYPE_CHECKING = False  # type checkers assume True; importing `typing` alone would cost 10 ms
 
 if TYPE_CHECKING:
     __version__: str
-    from deniable.client.budget import Budget
     from deniable.client.client import Client
-    from deniable.client.describing import Description
-    from deniable.client.folders import state_folder
+    from deniable.client.disclosure import Budget, Description, Summary
+    from deniable.client.environment import state_folder
     from deniable.client.outcome import Outcome
     from deniable.client.person import Person
     from deniable.client.policy import Policy
-    from deniable.client.sent import Summary
     from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPerson, InvalidPolicy
 
 __all__ = [
@@ -32,27 +32,28 @@ __all__ = [
     "state_folder",
 ]
 
-if not TYPE_CHECKING:  # else every name would seem to be there
-    ELSEWHERE = {
+if not TYPE_CHECKING:  # otherwise type checkers would accept every name
+    MODULES = {
+        "Budget": "deniable.client.disclosure",
         "DeniableError": "deniable.shared.errors",
         "InvalidAnswer": "deniable.shared.errors",
         "InvalidPerson": "deniable.shared.errors",
         "InvalidPolicy": "deniable.shared.errors",
-        "Description": "deniable.client.describing",
-        "Summary": "deniable.client.sent",
-        "state_folder": "deniable.client.folders",
+        "Description": "deniable.client.disclosure",
+        "Summary": "deniable.client.disclosure",
+        "state_folder": "deniable.client.environment",
     }
 
     def __getattr__(name):
         if name == "__version__":
-            from importlib.metadata import version  # 26 ms, so only if it is asked for
+            from importlib.metadata import version  # takes 26 ms
 
             return version("deniable")
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        place = ELSEWHERE.get(name) or f"{__name__}.{name.lower()}"
-        value = getattr(import_module(place), name)
+        module = MODULES.get(name) or f"{__name__}.{name.lower()}"
+        value = getattr(import_module(module), name)
         globals()[name] = value
         return value

@@ -1,62 +1,55 @@
-"""The client: what an app calls to let its users answer surveys that hold nobody's answer."""
+"""The client: an app calls it to let its users answer surveys without revealing their answers."""
 
 from __future__ import annotations
 
-import atexit
 import math
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Self
-from weakref import WeakKeyDictionary
 
-from deniable.client.answering import Answering
-from deniable.client.consent import NOT_GIVEN, Consents
-from deniable.client.ephemeral import thrown_away
+from deniable.client.environment import ephemeral_reason
 from deniable.client.net.surveys import Found, Seen, Surveys
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.person import Person
+from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy
 from deniable.client.state import outbox
-from deniable.client.state.connection import State
-from deniable.client.state.people import Identity
+from deniable.client.state.database import State
+from deniable.client.state.people import NOT_GIVEN, Consents, Identity
 from deniable.shared.errors import InvalidPolicy, StoreUnusable, UntrustedSurvey
 from deniable.shared.privacy.randomness import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
-LONGEST_TIMEOUT = 3600.0
-EXIT_SECONDS = 2.0  # for all clients together, when the process ends
+MAX_TIMEOUT_SECONDS = 3600.0
 
 if TYPE_CHECKING:
-    from deniable.client.describing import Description
+    from deniable.client.disclosure import Description
     from deniable.shared.survey.document import Survey
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Client(Person):
-    """One install of an app. Make one in each process; threads may share it, forks too.
+    """One install of an app. Make one in each process; threads and forks may share it.
 
-    server       the address that surveys come from and reports go to, https but on this machine
+    server       the address of surveys and reports: https, or http on this machine
     policy       the app's own limits
-    state        the folder for ledger, keys and reports: kept, and of this machine alone
-    send_within  seconds: each report waits for a random moment within them
-    ca           a file of certificates instead of the usual authorities
-    proxy        an HTTP proxy that is asked for a tunnel
-    timeout      seconds for one exchange as a whole
-    relay        where sealed reports are sent, and nothing else
+    state        the folder for ledger, keys and reports: permanent, and not shared with others
+    send_within  each report is sent at a random moment within this many seconds
+    ca           a file of certificates that replaces the usual authorities
+    proxy        an HTTP proxy that opens a tunnel
+    timeout      seconds for one whole exchange
+    relay        the address for sealed reports, and for nothing else
 
     The other arguments replace clock, noise and network, and are for tests.
 
-    No method raises for what a network, a disk, a server or a survey does. A mistake in the app's
-    own code raises: InvalidPolicy for a policy or address that makes no sense, InvalidAnswer for a
-    name that the policy does not declare, InvalidPerson for an id that names nobody.
+    No method raises an error for the behaviour of a network, a disk, a server or a survey. A
+    mistake in the app's own code raises InvalidPolicy (a policy or an address), InvalidAnswer (a
+    name that the policy does not declare) or InvalidPerson (an id).
     """
 
     def __init__(
@@ -65,7 +58,7 @@ class Client(Person):
         *,
         policy: Policy,
         state: str | os.PathLike[str],
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = partial(datetime.now, UTC),  # noqa: B008 - called later
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -77,25 +70,26 @@ class Client(Person):
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
-        if not 0 < timeout <= LONGEST_TIMEOUT:
+        if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
             raise InvalidPolicy(f"timeout: give seconds above 0, up to an hour, got {timeout!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(
                 f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
             )
         server = self._server = checked_address(server)
-        if reason := thrown_away():
+        if reason := ephemeral_reason():
             raise InvalidPolicy(reason)
-        carrier = transport or HttpTransport(server, ca=ca, proxy=proxy)
-        between = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
-        kept, consents = State(state), Consents()
+        direct = transport or HttpTransport(server, ca=ca, proxy=proxy)
+        relayed = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
+        folder, consents = State(state), Consents()
         self._now = now
-        self._surveys = Surveys(kept, policy, server, carrier, consents, now, monotonic, timeout)
-        answering = Answering(kept, policy, self._surveys, now, draw, send_within)
+        self._surveys = Surveys(folder, policy, server, direct, consents, now, monotonic, timeout)
         self._uploader = Uploader(
-            kept, server, carrier, consents, now, monotonic, timeout, send_within, between
+            folder, server, direct, consents, now, monotonic, timeout, send_within, relayed
         )
-        super().__init__(Identity(None), kept, policy, answering, consents, self._report_queued)
+        pipeline = AnswerPipeline(folder, policy, self._surveys, now, draw, send_within)
+        queued = self._uploader.report_queued
+        super().__init__(Identity(None), folder, policy, pipeline, consents, queued)
         self._resume()
 
     def __enter__(self) -> Self:
@@ -108,22 +102,22 @@ class Client(Person):
         return f"Client({self._server!r}, state={str(self._state.folder)!r})"
 
     def person(self, id: str, /) -> Person:  # noqa: A002 - positional
-        """One of many people who share this client, by the app's own id for them.
+        """Return one of many people who share this client, by the app's own id for them.
 
-        Their ledger, consent, keys, reports and history are theirs alone; the id is kept nowhere,
-        only a keyed hash of it. Nobody's id is the install's own person: that is the client itself.
+        Each person has a ledger, consent, keys, reports and history of their own. Only a keyed hash
+        of the id is stored. The install's own person has no id: it is the client itself.
         """
         if not isinstance(id, str):
             raise TypeError(f"a person's id is a text, got {type(id).__name__}")
         identity = Identity(id)
         return Person(
-            identity, self._state, self._policy, self._answering, self._consents, self._queued
+            identity, self._state, self._policy, self._pipeline, self._consents, self._report_queued
         )
 
     def prefetch(self, timeout: float = 10.0) -> bool:
-        """Fetch the list of surveys ahead of the first answer, if consent is given.
+        """Fetch the list of surveys before the first answer, if consent is given.
 
-        Returns whether a fresh list is on disk, after `timeout` seconds at most.
+        Returns whether a fresh list is on disk, after at most `timeout` seconds.
         """
         try:
             seen = self._listed()
@@ -134,13 +128,14 @@ class Client(Person):
     def describe(
         self, survey: str, /, *, shipped: bytes | str | None = None
     ) -> Description | Outcome:
-        """What a person is told about a survey: what it asks, why, and what it gives away.
+        """Describe a survey to a person: its questions, its purpose, and what it reveals.
 
-        It is read from the list on disk, without a network. Before consent there is none: pass the
-        survey that ships with the app, as `deniable survey show NAME --json` has printed it.
-        Returns an Outcome that says why, where there is none to describe.
+        The survey is read from the list on disk, without a network. Before consent there is no
+        list: pass the survey that ships with the app, the output of
+        `deniable survey show NAME --json`. Returns an Outcome with the reason if there is no survey
+        to describe.
         """
-        from deniable.client.describing import describe
+        from deniable.client.disclosure import describe
 
         found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
         return (
@@ -148,15 +143,15 @@ class Client(Person):
         )
 
     def survey(self, survey: str, /) -> Survey | Outcome:
-        """The survey itself, verified, from the list on disk: for an app that builds its questions
-        from it. Returns an Outcome that says why, where there is none."""
+        """Return the verified survey from the list on disk, for an app that builds its form from
+        it; or an Outcome with the reason if there is none."""
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 
     def flush(self, timeout: float = 2.0) -> int:
-        """Send what waits now, for at most `timeout` seconds; returns how many reports still wait.
+        """Send the waiting reports, for at most `timeout` seconds. Return how many still wait.
 
-        Also 0 if the state cannot be used: then nothing can be sent.
+        Returns 0 if the state cannot be used, because then nothing can be sent.
         """
         try:
             if not self._state.begun:
@@ -170,32 +165,27 @@ class Client(Person):
             return 0
 
     def close(self) -> None:
-        """Flush for a second at most and end the background thread. What still waits is on disk."""
-        _remove_exit_hook(self)
+        """Flush for at most a second and end the background thread. Unsent reports stay on disk."""
         self.flush(CLOSE_SECONDS)
         self._uploader.stop(CLOSE_SECONDS)
         self._state.close()
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the history of what was sent, cached surveys and consent of
-        the install's own person.
+        """Erase keys, unsent reports, the history, cached surveys and consent of the install's own
+        person. Return whether it is done.
 
-        What was spent, and for which surveys and rounds, stays: erasing must not refill a budget,
-        or anyone could be asked again and again. Returns whether it is done. A damaged database is
-        deleted, with all people's, and the client then stays unavailable in this folder.
+        The record of the ε spent, by survey and round, stays: erasing must not refill a budget. A
+        damaged database is deleted with the data of all people, and the client then stays
+        unavailable in this folder.
         """
         self._surveys.forget()
         return super().forget()
 
-    def _given_up(self) -> bool:
+    def _destroy_damaged_state(self) -> bool:
         return self._state.destroy()
 
-    def _report_queued(self) -> None:
-        _register_exit_hook(self)
-        self._uploader.wake()
-
     def _listed(self) -> Seen | Outcome:
-        """The list on disk, if anyone has agreed."""
+        """Return the list on disk, if anyone has agreed."""
         if not self._state.begun:
             return Outcome("no-consent", NOT_GIVEN)
         with self._state.transaction(durable=False) as db:
@@ -211,7 +201,7 @@ class Client(Person):
             return Outcome("unavailable", str(error))
 
     def _shipped(self, wanted: str, entry: bytes | str) -> Found | Outcome:
-        from deniable.client.net.listing import read_shipped
+        from deniable.client.net.survey_list import read_shipped
 
         try:
             found = Found(*read_shipped(entry, self._policy))
@@ -222,7 +212,10 @@ class Client(Person):
         return found
 
     def _resume(self) -> None:
-        """Go on sending what an earlier process has left."""
+        """Continue to send the reports of an earlier process.
+
+        Otherwise close the state: a server may now fork in a way that Python does not notice.
+        """
         if not self._state.begun:
             return
         with suppress(StoreUnusable):
@@ -231,28 +224,5 @@ class Client(Person):
                 left = not self._consents.obstacle(db) and outbox.waiting(db, self._server)
             if left:
                 self._uploader.wake()
-
-
-# The end of the process: what was queued in it gets a last, short try
-
-_queued_in: WeakKeyDictionary[Client, int] = WeakKeyDictionary()  # the process that queued
-
-
-def _register_exit_hook(client: Client) -> None:
-    """For a client that has queued something; it may be garbage-collected before the end."""
-    if not _queued_in:
-        atexit.unregister(_exit_hook)
-        atexit.register(_exit_hook)
-    _queued_in[client] = os.getpid()
-
-
-def _remove_exit_hook(client: Client) -> None:
-    _queued_in.pop(client, None)
-
-
-def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
-    """A forked child leaves to its parent what the parent queued."""
-    deadline = monotonic() + EXIT_SECONDS
-    for client, process in list(_queued_in.items()):
-        if process == os.getpid() and (rest := deadline - monotonic()) > 0:
-            client.flush(rest)
+            else:
+                self._state.close()

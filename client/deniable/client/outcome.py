@@ -1,4 +1,4 @@
-"""What became of one call of `answer`: a word for programs and a sentence for people."""
+"""The outcome of one call of `answer`: a status for programs and a sentence for people."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,11 +17,11 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """Holds no answer and no report, so it may be logged.
+    """The result of an answer. It contains no answer and no report, so it may be logged.
 
     queued            a report is on disk, and will be sent
     already-answered  this install has already answered this survey, or the same questions under its
-                      name, in this round; or its one report of several rounds is kept no more
+                      name, in this round; or the report of a span of rounds is no longer kept
     budget-spent      too little is left of the app's caps over all surveys
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id
@@ -32,8 +32,8 @@ class Outcome:
 
     status: Status
     detail: str
-    survey: str | None = None  # id of the survey that was meant, where one was found
+    survey: str | None = None  # the survey's id, if one was found
     round: int | None = None
-    # Questions whose answer did not fit, so that a random one went its way. Only here, and not in
-    # a log line: it says something about the answer.
+    # The questions whose answer did not fit, so that a random one was reported. Not in `repr`: it
+    # depends on the answers.
     unfit: tuple[str, ...] = field(default=(), repr=False, compare=False)

@@ -1,29 +1,28 @@
-"""What each person of an app may do: agree, answer, and have it all erased."""
+"""A person of an app, who can agree, answer, and have everything erased."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deniable.client.answering import Answering
-from deniable.client.consent import Consent, Consents, write_consent
 from deniable.client.outcome import Outcome
+from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
-from deniable.client.state.connection import State, StateBlocked
+from deniable.client.state.database import State, StateBlocked
 from deniable.client.state.ledger import Ledger, read_ledger
-from deniable.client.state.people import Identity
+from deniable.client.state.people import Consent, Consents, Identity
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:
-    from deniable.client.budget import Budget
-    from deniable.client.sent import Summary
+    from deniable.client.disclosure import Budget, Summary
 
 
 class Person:
     """One person's ledger, consent, keys, reports and history, in the state of a client.
 
-    Made by `Client.person`; cheap, and kept nowhere. The client itself is one: the install's own.
+    `Client.person` makes it at little cost and keeps no reference. The client itself is the
+    install's own person.
     """
 
     def __init__(
@@ -31,17 +30,17 @@ class Person:
         identity: Identity,
         state: State,
         policy: Policy,
-        answering: Answering,
+        pipeline: AnswerPipeline,
         consents: Consents,
-        queued: Callable[[], None],
+        report_queued: Callable[[], None],
     ) -> None:
-        self._state, self._policy, self._answering = state, policy, answering
-        self._consents, self._queued = consents, queued
+        self._state, self._policy, self._pipeline = state, policy, pipeline
+        self._consents, self._report_queued = consents, report_queued
         self._consent = Consent(identity)
 
     @property
     def consented(self) -> bool | None:
-        """Whether the person agreed, or refused; None if nobody has asked: only then ask."""
+        """Whether the person agreed; None if nobody has asked: ask only then."""
         if self._consent.withdrawn or not self._state.begun:
             return False if self._consent.withdrawn else None
         try:
@@ -51,11 +50,11 @@ class Person:
             return None
 
     def consent(self, given: bool) -> bool:
-        """Remember that the person agrees, or refuses. Returns whether it is on disk.
+        """Record that the person agrees or refuses. Return whether the choice is on disk.
 
-        Until consent is given, nothing is fetched or sent, and nothing is stored but a refusal:
-        else whoever refused would be asked again and again. Withdrawing deletes what was not sent
-        yet; even if the disk fails, this object makes and sends no further report. Ask while
+        Until consent is given, nothing is fetched or sent, and only a refusal is stored, so that
+        nobody is asked again. Withdrawing deletes reports that were not sent yet; even if the disk
+        fails, this object makes and sends no further report. Ask while
         `consented` is None: consent that is given at each start overrides a withdrawal.
         """
         if not isinstance(given, bool):
@@ -65,10 +64,9 @@ class Person:
             self._withdraw()
         try:
             with self._state.transaction(create=True) as db:
-                person = self._consent.identity.person(db)
-                write_consent(db, person, given)
+                self._consent.write(db, given)
                 if not given:
-                    outbox.withdraw_all(db, person)
+                    outbox.withdraw_all(db, self._consent.identity.person(db))
         except StoreUnusable as error:
             self._consent.unkept = str(error) if given else ""
             return False
@@ -77,30 +75,30 @@ class Person:
         return True
 
     def answer(self, survey: str, /, **answers: object) -> Outcome:
-        """Randomize the answers to a survey, by its name or id, and queue the report.
+        """Randomize the answers to a survey, given by name or id, and queue the report.
 
-        Call it for everyone, whatever the answers are: whether anyone is asked must not depend on
-        what is true. Every value is answered at the same charge: one that does not fit, None too,
-        goes to the option that takes the others, or is drawn at random (`Outcome.unfit`).
-        Waits at most 2 s for the network, and only if no fresh list is on disk. Raises nothing but
+        Call it for everyone, whatever the answers are: whether a person is asked must not depend on
+        the truth. Every value is answered at the same charge. A value that does not fit, such as
+        None, counts as the option that takes all others, or is drawn at random (`Outcome.unfit`).
+        Waits at most 2 s for the network, and only if no fresh list is on disk. Raises only
         InvalidAnswer, for a name that the app's own policy does not declare.
         """
         self._refuse_undeclared(answers)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
-            outcome = self._answering.answer(self._consent, survey, answers)
+            outcome = self._pipeline.answer(self._consent, survey, answers)
         except StoreUnusable as error:
             return Outcome("unavailable", str(error))
         if outcome.status == "queued":
-            self._queued()
+            self._report_queued()
         return outcome
 
     async def aanswer(self, survey: str, /, **answers: object) -> Outcome:
-        """`answer` for asyncio: in a thread, so that the loop goes on whatever network or disk do.
+        """Run `answer` in a thread, so that the asyncio loop never waits for network or disk.
 
-        If it is cancelled, the answer may be on its way all the same; asked again in this round,
-        it is `already-answered`, and charged once.
+        A cancelled call may still queue its report. A second call in this round returns
+        `already-answered`, and the round is charged once.
         """
         import asyncio
 
@@ -108,8 +106,8 @@ class Person:
         return await asyncio.to_thread(self.answer, survey, **answers)
 
     def sent(self) -> Summary | Outcome:
-        """What left this device, or waits to: every report in words. Needs no network."""
-        from deniable.client.sent import summary
+        """Return every report of this device in words, sent or waiting. Needs no network."""
+        from deniable.client.disclosure import summary
 
         try:
             return summary(self._state, self._consent.identity)
@@ -117,8 +115,8 @@ class Person:
             return Outcome("unavailable", str(error))
 
     def budget(self) -> Budget | Outcome:
-        """What was spent and what is left, in all and per question. Needs no network."""
-        from deniable.client.budget import budget
+        """Return the ε spent and left, in total and per question. Needs no network."""
+        from deniable.client.disclosure import budget
 
         try:
             if not self._state.begun:
@@ -129,10 +127,9 @@ class Person:
             return Outcome("unavailable", str(error))
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the history of what was sent, and consent.
+        """Erase keys, unsent reports, the history and consent. Return whether it is done.
 
-        What was spent, and for which surveys and rounds, stays: erasing must not refill a budget,
-        or anyone could be asked again and again. Returns whether it is done.
+        The record of the ε spent, by survey and round, stays: erasing must not refill a budget.
         """
         self._withdraw()
         try:
@@ -142,7 +139,7 @@ class Person:
         except StateBlocked:
             return False
         except StoreUnusable:
-            return self._given_up()
+            return self._destroy_damaged_state()
         self._consents.unwritten.discard(self._consent.identity)
         return True
 
@@ -152,10 +149,10 @@ class Person:
             raise InvalidAnswer(name)
 
     def _withdraw(self) -> None:
-        """Here and now; until it is on disk too, nothing is sent for anyone."""
+        """Withdraw in memory. Until the disk has it too, nothing is sent for anyone."""
         self._consent.withdrawn = True
         self._consents.unwritten.add(self._consent.identity)
 
-    def _given_up(self) -> bool:
-        """A damaged database is not one person's to delete."""
+    def _destroy_damaged_state(self) -> bool:
+        """Keep the damaged database: one person must not delete everybody's."""
         return False

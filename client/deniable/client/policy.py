@@ -1,7 +1,7 @@
-"""The app's own limits: whose surveys it answers, and the largest budget (ε) it will ever spend.
+"""The app's policy: whose surveys it answers, and the largest budget (ε) it will ever spend.
 
-It ships with the app's code. A survey may ask for less, never for more, and a server cannot
-change it.
+The policy ships with the app's code. A survey may ask for less, never for more, and a server cannot
+change the policy.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from functools import cached_property
 
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
-from deniable.shared.survey.kinds import KINDS  # imports no kind before it is asked for
+from deniable.shared.survey.kinds import KINDS  # imports no kind before it is used
 
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The most that an app ever gives away, whatever a server asks.
+    """The app's own limits.
 
-    keys                      raw Ed25519 public keys in hex; only what they signed is answered
-    max_epsilon_per_round     the most that one survey may ask for in one round
-    max_epsilon               the most that this install, or each person, ever spends
+    keys                      raw Ed25519 public keys in hex; only surveys that they signed are
+                              answered
+    max_epsilon_per_round     the maximum ε of one survey in one round
+    max_epsilon               the maximum ε that this install, or each person, ever spends
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
-    questions                 what the app answers, by name, and of which kind each is: "bit",
-                              "number", "choice", "text" or "vector". A survey that asks for one
-                              of them as another kind is refused before any value is looked at
+    questions                 the questions that the app answers, by name, with the kind of each:
+                              "bit", "number", "choice", "text" or "vector". A survey that asks for
+                              one of them as another kind is refused before any value is examined
     surveys                   ids, if the app answers only those surveys: the only protection
                               against a server that shows different people different surveys
     """
@@ -53,44 +54,44 @@ class Policy:
 
     @cached_property
     def round_cap(self) -> int:
-        """In billionths of ε, like the other two."""
+        """`max_epsilon_per_round` in billionths."""
         return _cap("max_epsilon_per_round", self.max_epsilon_per_round)
 
     @cached_property
     def total_cap(self) -> int:
-        """`max_epsilon`."""
+        """`max_epsilon` in billionths."""
         return _cap("max_epsilon", self.max_epsilon)
 
     @cached_property
     def question_cap(self) -> int | None:
-        """`max_epsilon_per_question`, if there is one."""
+        """`max_epsilon_per_question` in billionths, if there is one."""
         if self.max_epsilon_per_question is None:
             return None
         return _cap("max_epsilon_per_question", self.max_epsilon_per_question)
 
     def allows(self, survey: str) -> bool:
-        """Whether the policy's pins leave room for this survey id."""
+        """Whether the policy pins no surveys, or this one."""
         return self.surveys is None or survey in self.surveys
 
     def undeclared(self, names: Collection[str]) -> str | None:
-        """The first of these names that the app has not declared, if it has declared any."""
+        """Return the first name that the app has not declared, if it declares its questions."""
         if self.questions is None:
             return None
         declared = self.questions
         return next((name for name in names if name not in declared), None)
 
     def mismatch(self, kinds: Mapping[str, str]) -> str | None:
-        """Why questions of these kinds, by name, are not those that the app has declared."""
+        """Return how the survey's kinds differ from those that the app declares, or None."""
         for name, kind in kinds.items():
             declared = kind if self.questions is None else self.questions.get(name)
             if declared != kind:
-                says = f"declares a {declared}" if declared else "does not declare it"
-                return f"question {name!r} is asked as a {kind}, and the app {says}"
+                difference = f"declares a {declared}" if declared else "does not declare it"
+                return f"question {name!r} is asked as a {kind}, and the app {difference}"
         return None
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with what is trusted: a list judged by one policy is none for another."""
+        """Hash of the trusted keys and surveys: a list judged by another policy is not used."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 
@@ -98,12 +99,14 @@ class Policy:
 def _kinds(questions: Mapping[str, str]) -> Mapping[str, str]:
     if not questions or not hasattr(questions, "items"):
         raise InvalidPolicy(
-            'questions: name what the app answers, like questions={"crashed": "bit"}; '
-            f"each is one of {', '.join(KINDS)}"
+            'questions: give each question its kind, like questions={"crashed": "bit"}; '
+            f"the kinds are {', '.join(KINDS)}"
         )
     for name, kind in questions.items():
         if kind not in KINDS:
-            raise InvalidPolicy(f"questions: {name!r} is one of {', '.join(KINDS)}; got {kind!r}")
+            raise InvalidPolicy(
+                f"questions: the kind of {name!r} is one of {', '.join(KINDS)}; got {kind!r}"
+            )
     return {str(name): str(kind) for name, kind in questions.items()}
 
 
@@ -118,7 +121,7 @@ def _cap(name: str, text: object) -> int:
     except InvalidEpsilon as error:
         raise InvalidPolicy(f"{name}: {error}") from None
     if cap == 0:
-        raise InvalidPolicy(f"{name}: a cap of 0 allows nothing; leave the client out instead")
+        raise InvalidPolicy(f"{name}: a cap of 0 allows no report; do not create a client instead")
     return cap
 
 
@@ -128,5 +131,5 @@ def _hex_texts(name: str, texts: Collection[object], source: str) -> tuple[str, 
         raise InvalidPolicy(f'{name}: give a list of hex texts, like {name}=["…"]; see: {source}')
     for text in listed:
         if not isinstance(text, str) or not _HEX.fullmatch(text.lower()):
-            raise InvalidPolicy(f"{name}: each is 64 hex digits; got {text!r}; see: {source}")
+            raise InvalidPolicy(f"{name}: give 64 hex digits for each; got {text!r}; see: {source}")
     return tuple(str(text).lower() for text in listed)

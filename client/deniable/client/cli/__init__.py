@@ -1,4 +1,4 @@
-"""The verbs that this part brings to the `deniable` command."""
+"""The client's verbs of the `deniable` command, one in each module."""
 
 from deniable.client.cli.answer import ANSWER
 from deniable.client.cli.audit import AUDIT

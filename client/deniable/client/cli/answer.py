@@ -1,7 +1,7 @@
-"""`deniable answer`: one answer from a shell, for cron and for devices without Python of their own.
+"""`deniable answer`: one answer from a shell, for cron and for devices without a Python app.
 
-Nothing that it prints, nor its exit code, depends on an answer: a value that does not fit is
-answered like any other.
+Neither its output nor its exit code depends on an answer: a value that does not fit is answered
+like any other.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from deniable.client.policy import Policy
     from deniable.shared.survey.document import Survey
 
-FOLDER = "~/.local/state/deniable"
+DEFAULT_FOLDER = "~/.local/state/deniable"
 EPILOG = """\
-Answers are written name=value, as the survey has them: yes or no (also true, false, 1, 0), a
-number, or the text of an option. A value that does not fit is answered at random, at the same
-charge, and nothing here tells. What stands on a command line is seen by every user of the machine:
-name=- reads that value from standard input, and a lone - reads all of them as one JSON object.
+Write answers as name=value: yes or no (also true, false, 1, 0), a number, or the text of an option.
+A value that does not fit is answered at random, at the same charge, without a message. Every user
+of the machine can see a command line: name=- reads that value from standard input, and a single -
+reads all of them as one JSON object.
 
 Exit codes, whatever the answers are:
-  0  queued (and sent, unless said otherwise), or already answered in this round
+  0  queued (and sent, unless stated otherwise), or already answered in this round
   1  budget-spent, closed, no-survey or no-consent
   2  wrong use
   3  refused, or unavailable: no list of surveys, or a state that cannot be used
@@ -48,35 +48,44 @@ def arguments(parser: ArgumentParser) -> None:
         "--key", required=True, action="append", metavar="HEX", help="a public key to trust"
     )
     parser.add_argument(
-        "--state", default=FOLDER, metavar="DIR", help=f"the state folder ({FOLDER})"
+        "--state",
+        default=DEFAULT_FOLDER,
+        metavar="DIR",
+        help=f"the state folder ({DEFAULT_FOLDER})",
+    )
+    parser.add_argument("--max-epsilon", metavar="E", help="the maximum ε to spend in this folder")
+    parser.add_argument(
+        "--max-epsilon-per-round", metavar="E", help="the maximum ε in one round of a survey"
     )
     parser.add_argument(
-        "--max-epsilon", metavar="E", help="the most that is ever spent in this folder"
+        "--ca", metavar="FILE", help="a file of certificates that replaces the usual authorities"
     )
-    parser.add_argument("--max-epsilon-per-round", metavar="E", help="and in one round of a survey")
-    parser.add_argument("--ca", metavar="FILE", help="authorities, instead of the usual ones")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
     parser.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS")
-    parser.add_argument("--yes", action="store_true", help="the person has agreed; asked otherwise")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="do not ask for consent: the person has already agreed",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     from deniable.client import Client, Policy
 
-    said = _said(chosen.answers)
+    answers = _given_answers(args.answers)
     caps = {
         name: value
         for name in ("max_epsilon", "max_epsilon_per_round")
-        if (value := getattr(chosen, name)) is not None
+        if (value := getattr(args, name)) is not None
     }
-    policy = Policy(chosen.key, **caps)
-    network = {"ca": chosen.ca, "proxy": chosen.proxy, "timeout": chosen.timeout}
-    with Client(chosen.server, policy=policy, state=chosen.state, **network) as client:
-        _ask_for_consent(client, chosen, policy)
-        outcome = _answer(client, chosen, said)
-        waiting = client.flush(chosen.timeout)
-    _print(outcome, waiting, chosen.json)
+    policy = Policy(args.key, **caps)
+    network = {"ca": args.ca, "proxy": args.proxy, "timeout": args.timeout}
+    with Client(args.server, policy=policy, state=args.state, **network) as client:
+        _ask_for_consent(client, args, policy)
+        outcome = _answer(client, args, answers)
+        waiting = client.flush(args.timeout)
+    _print(outcome, waiting, args.json)
     return EXIT_CODES.get(outcome.status, 1)
 
 
@@ -87,76 +96,76 @@ def _seconds(text: str) -> float:
         raise ArgumentTypeError("give seconds, like 10") from None  # it may be an answer
 
 
-def _said(arguments: list[str]) -> dict[str, object]:
-    """The answers as they were written. No message repeats one."""
+def _given_answers(arguments: list[str]) -> dict[str, object]:
+    """Parse the answers. No message repeats one."""
     if arguments == ["-"]:
         return _from_json()
-    said: dict[str, object] = {}
+    answers: dict[str, object] = {}
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if not equals or not name or name in said:
-            raise WrongUse("write each answer once, as name=value; or a lone - for JSON")
-        said[name] = value
-    piped = [name for name, value in said.items() if value == "-"]
+        if not equals or not name or name in answers:
+            raise WrongUse("write each answer once, as name=value; or a single - for JSON")
+        answers[name] = value
+    piped = [name for name, value in answers.items() if value == "-"]
     if len(piped) > 1:
-        raise WrongUse("only one answer can be read from standard input; use a lone - for JSON")
-    return said | {name: sys.stdin.readline().strip() for name in piped}
+        raise WrongUse("only one answer can be read from standard input; use a single - for JSON")
+    return answers | {name: sys.stdin.readline().strip() for name in piped}
 
 
 def _from_json() -> dict[str, object]:
     import json
 
     try:
-        said = json.loads(sys.stdin.read())
+        answers = json.loads(sys.stdin.read())
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        answers = None
+    if not isinstance(answers, dict):
         raise WrongUse('standard input is not one JSON object, like {"crashed": true}')
-    return said
+    return answers
 
 
-def _ask_for_consent(client: Client, chosen: Namespace, policy: Policy) -> None:
-    """Once: what was refused or withdrawn stays so, unless a person says otherwise here."""
+def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
+    """Ask once: a refusal or withdrawal stays, unless the person agrees here."""
     from deniable.client import Budget
-    from deniable.shared.privacy.promises import odds_change
+    from deniable.shared.privacy.promises import suspicion_growth
 
     if client.consented:
         return
-    if chosen.yes:
+    if args.yes:
         if client.consented is None:
             client.consent(True)
         return
     if not sys.stdin.isatty():
         if client.consented is None and isinstance(client.budget(), Budget):  # it can be read
-            raise WrongUse("nobody has agreed yet: run it once on a terminal, or state it by --yes")
+            raise WrongUse("nobody has agreed yet: run it once on a terminal, or pass --yes")
         return
     print(
-        f"Answer surveys of {chosen.server} from this device? Each answer is randomized first.\n"
-        f"Everything that is ever sent changes the odds about you {odds_change(policy.total_cap)}.",
+        f"Answer surveys of {args.server} from this device? Each answer is randomized first.\n"
+        f"For someone who sees every report, {suspicion_growth(policy.total_cap)}.",
         file=sys.stderr,
     )
     client.consent(input("Type yes to agree: ").strip().lower() == "yes")
 
 
-def _answer(client: Client, chosen: Namespace, said: dict[str, object]) -> Outcome:
-    """The list is fetched first, as what a text stands for is told by the survey."""
+def _answer(client: Client, args: Namespace, answers: dict[str, object]) -> Outcome:
+    """Fetch the list first: the survey decides what a text means."""
     from deniable.client import Outcome
 
-    client.prefetch(chosen.timeout)
-    survey = client.survey(chosen.survey)
-    values = said if isinstance(survey, Outcome) else _values(survey, said)
-    return client.answer(chosen.survey, **values)
+    client.prefetch(args.timeout)
+    survey = client.survey(args.survey)
+    values = answers if isinstance(survey, Outcome) else _values(survey, answers)
+    return client.answer(args.survey, **values)
 
 
-def _values(survey: Survey, said: dict[str, object]) -> dict[str, object]:
+def _values(survey: Survey, answers: dict[str, object]) -> dict[str, object]:
     questions = {question.name: question for question in survey.questions}
-    values = dict(said)
-    for name, text in said.items():
+    values = dict(answers)
+    for name, text in answers.items():
         if name in questions and isinstance(text, str):
             try:
                 values[name] = questions[name].answer_of(text)
             except ValueError:
-                continue  # it does not fit, and is answered so
+                continue  # an answer that does not fit
     return values
 
 
@@ -164,12 +173,12 @@ def _print(outcome: Outcome, waiting: int, as_json: bool) -> None:
     if as_json:
         import json
 
-        said = {"status": outcome.status, "detail": outcome.detail, "survey": outcome.survey}
-        print(json.dumps(said | {"round": outcome.round, "waiting": waiting}))
+        result = {"status": outcome.status, "detail": outcome.detail, "survey": outcome.survey}
+        print(json.dumps(result | {"round": outcome.round, "waiting": waiting}))
         return
     print(f"{outcome.status}: {outcome.detail}")
     if waiting:
-        print(f"reports that still wait to be sent: {waiting}; the next call tries again")
+        print(f"reports still waiting to be sent: {waiting}; the next call tries again")
 
 
 ANSWER = Verb(

@@ -1,4 +1,4 @@
-"""`deniable certify --audit`: what reports give away at least, measured where they leave."""
+"""`deniable certify --audit`: measure a lower limit of the ε that real reports reveal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from deniable.shared.privacy.audit import Audited
 
 REPORTS = 100_000
-REPORTS_PER_TRANSCRIPT = 1_000  # what making one takes
-SIZE = 8  # options or steps, of what takes so many
+REPORTS_PER_TRANSCRIPT = 1_000  # one transcript costs about as much as this many reports
+SIZE = 8  # options or steps, where the mechanism allows them
 SURVEY = """
 [survey]
 name = "audit"
 title = "An audit"
-purpose = "See what is given away."
+purpose = "Measure what reports reveal."
 owner = "Nobody"
 opens = 2026-01-01
 closes = 2026-01-02
@@ -48,80 +48,78 @@ def arguments(parser: ArgumentParser) -> None:
         "--audit",
         action="store_true",
         default=None,
-        help="measure instead: ε that payloads and whole transcripts give away at least",
+        help="measure instead: a lower limit of the ε that payloads and transcripts reveal",
     )
     parser.add_argument(
         "--trials",
         type=int,
         default=REPORTS,
         metavar="N",
-        help=f"of an audit: reports of either answer, and N / {REPORTS_PER_TRANSCRIPT:,} "
-        f"transcripts ({REPORTS:,})",
+        help=f"for an audit: N reports of each answer, and N / {REPORTS_PER_TRANSCRIPT:,} "
+        f"transcripts (default: {REPORTS:,})",
     )
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     import json
 
     from deniable.shared.privacy.audit import ERROR
 
-    if chosen.trials < REPORTS_PER_TRANSCRIPT:
-        raise WrongUse(f"--trials is {REPORTS_PER_TRANSCRIPT:,} or more, got {chosen.trials}")
-    found = list(_counted(_audits(chosen.kind, chosen.epsilon, chosen.trials)))
-    holds = all(each.holds for each in found)
-    if chosen.json:
-        rows = [{**asdict(each), "holds": each.holds} for each in found]
+    if args.trials < REPORTS_PER_TRANSCRIPT:
+        raise WrongUse(f"--trials: give {REPORTS_PER_TRANSCRIPT:,} or more, got {args.trials}")
+    audits = list(_with_progress(_audits(args.kind, args.epsilon, args.trials)))
+    holds = all(audited.holds for audited in audits)
+    if args.json:
+        rows = [{**asdict(audited), "holds": audited.holds} for audited in audits]
         print(json.dumps({"holds": holds, "error": ERROR, "audits": rows}))
     else:
-        _print(found, holds, ERROR)
+        _print(audits, holds, ERROR)
     return 0 if holds else 1
 
 
 def _audits(kind: str | None, epsilon: str, trials: int) -> Iterator[Audited]:
-    """Every mechanism, or those of a kind; then what a client posts in all."""
+    """Audit every mechanism, or those of a kind; then everything that a client posts."""
     from deniable.client.testing.transcripts import audit_transcripts
     from deniable.shared.privacy.audit import audit
     from deniable.shared.privacy.epsilon import Epsilon
     from deniable.shared.privacy.mechanisms import mechanisms
 
-    asked = Epsilon(epsilon)
-    for each in mechanisms(kind).values():
-        size = SIZE if SIZE in each.proved_sizes else each.proved_sizes[0]
+    declared = Epsilon(epsilon)
+    for mechanism in mechanisms(kind).values():
+        size = SIZE if SIZE in mechanism.proved_sizes else mechanism.proved_sizes[0]
         try:
-            yield audit(each(asked, size), trials)
-        except ValueError as error:  # a table that is made for each survey: only some are kept
-            print(f"{each.name}: {error}", file=sys.stderr)
-    for what, repeat in TRANSCRIPTS.items():
-        survey = SURVEY.format(repeat, asked).encode()
-        yield audit_transcripts(what, survey, trials // REPORTS_PER_TRANSCRIPT)
+            yield audit(mechanism(declared, size), trials)
+        except ValueError as error:  # a table is computed for each survey; only some are stored
+            print(f"{mechanism.name}: {error}", file=sys.stderr)
+    for name, repeat in TRANSCRIPTS.items():
+        survey = SURVEY.format(repeat, declared).encode()
+        yield audit_transcripts(name, survey, trials // REPORTS_PER_TRANSCRIPT)
 
 
-def _counted(audits: Iterator[Audited]) -> Iterator[Audited]:
-    """The same, and says how far it is."""
-    for number, each in enumerate(audits, 1):
+def _with_progress(audits: Iterator[Audited]) -> Iterator[Audited]:
+    for number, audited in enumerate(audits, 1):
         if sys.stderr.isatty():
             print(f"\r{number} audits", end="", file=sys.stderr)
-        yield each
+        yield audited
     if sys.stderr.isatty():
         print(file=sys.stderr)
 
 
-def _print(found: list[Audited], holds: bool, error: float) -> None:
+def _print(audits: list[Audited], holds: bool, error: float) -> None:
     print(f"{'mechanism':<32}{'ε':>6}  {'at least':>9}  {'trials':>9}")
-    for each in found:
-        mark = "" if each.holds else "  MORE THAN ITS ε"
-        print(
-            f"{each.mechanism:<32}{each.epsilon:>6}  {each.at_least:>9.4f}  {each.trials:>9,}{mark}"
-        )
+    for one in audits:
+        mark = "" if one.holds else "  MORE THAN ITS ε"
+        print(f"{one.mechanism:<32}{one.epsilon:>6}  {one.at_least:>9.4f}  {one.trials:>9,}{mark}")
+    verdict = "Every one is at most its ε." if holds else "NOT every one is at most its ε."
     print(
-        f"A bound is above the truth with probability {error:g} at the most; few trials give low "
-        "ones. " + ("None is above its ε." if holds else "NOT every one is at most its ε.")
+        f"Each lower limit exceeds the truth with probability at most {error:g}; few trials give "
+        f"low limits. {verdict}"
     )
 
 
 AUDIT = Verb(
     "certify",
-    "with --audit, measure what reports give away at least",
+    "with --audit, measure a lower limit of the ε that reports reveal",
     arguments,
     run,
     example="deniable certify --audit --epsilon 1",

@@ -1,4 +1,4 @@
-"""`deniable sent`: what left this device, in words."""
+"""`deniable sent`: the reports of this device, in words."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -11,22 +11,19 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     import json
 
-    from deniable.client.sent import as_json, as_text, read_summary
+    from deniable.client.disclosure import read_summary
 
-    summary = read_summary(chosen.state, chosen.person)
-    if chosen.json:
-        print(json.dumps(as_json(summary), indent=1))
-    else:
-        print("\n".join(as_text(summary)))
+    summary = read_summary(args.state, args.person)
+    print(json.dumps(summary.as_json(), indent=1) if args.json else summary.text)
     return 0
 
 
 SENT = Verb(
     "sent",
-    "show what left this device, and what it can tell",
+    "show the reports of this device, and how far each can be believed",
     arguments,
     run,
     example="deniable sent --state ./device",

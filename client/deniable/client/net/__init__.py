@@ -1,1 +1,6 @@
-"""What the client sends and fetches: surveys come in, envelopes go out."""
+"""The network: surveys come in, and envelopes go out. Every byte on the wire is written here.
+
+`surveys` chooses a survey from the list that `survey_list` fetches and verifies. `uploader` sends
+envelopes in the background and reads replies with `delivery`. Both use a `transport`, which makes
+one request per connection with `exchange`.
+"""

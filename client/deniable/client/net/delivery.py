@@ -1,4 +1,4 @@
-"""What a server's reply means for the envelope that was sent."""
+"""The meaning of a server's reply for the envelope that was sent."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from deniable.client.escaping import escaped
+from deniable.client.diagnostics import escaped
 from deniable.client.net.transport import Reply
 from deniable.shared.errors import EnvelopeCode
 
 FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
-MOST_RETRY_AFTER = 3600.0
-PASSING: frozenset[EnvelopeCode] = frozenset({"early"})  # our clock is ahead of the server's
-MOST_CODE = 64  # characters of what a server calls its refusal
+MAX_RETRY_AFTER_SECONDS = 3600.0
+PASSING: frozenset[EnvelopeCode] = frozenset(
+    {"early"}
+)  # this device's clock is ahead of the server's
+MAX_CODE_CHARACTERS = 64  # of the server's name for a refusal
 
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    """`settled` is None where it is worth sending again, not before `pause` seconds."""
+    """The fate of an envelope. `settled` is None if it is sent again, after `pause` seconds."""
 
     settled: Literal["accepted", "relayed", "refused"] | None
     detail: str = ""
     pause: float = 0.0
-    reached: bool = True  # whether the server may have seen it
-    kind: str = "delivery"  # of failure, in a word
+    reached: bool = True  # the server may have seen the envelope
+    kind: str = "delivery"  # of the failure, in one word
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:
-    """Only a reply that speaks of the envelope settles it: a hotel's login page does not, and
-    no error page of a proxy."""
+    """Read a reply. Only one that names the envelope settles it: the login page of a hotel network
+    or the error page of a proxy does not."""
     if reply.status == 200:
-        return _taken_or_refused(reply.body)
+        return _accepted_or_refused(reply.body)
     if reply.status == 202 and _is_held(reply.body):
         return DeliveryResult("relayed")
     if reply.status in FINAL and _is_problem(reply):
@@ -41,7 +43,7 @@ def delivery_result(reply: Reply) -> DeliveryResult:
 
 
 def retry_after_seconds(text: str | None) -> float:
-    """Seconds or a date, as HTTP has it; nothing longer than the ceiling, and 0 if unreadable."""
+    """Read Retry-After, in seconds or as a date: at most the limit, and 0 if it is unreadable."""
     if text is None:
         return 0.0
     from email.utils import parsedate_to_datetime
@@ -53,26 +55,27 @@ def retry_after_seconds(text: str | None) -> float:
             seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return min(max(seconds, 0.0), MOST_RETRY_AFTER)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
-def _taken_or_refused(body: bytes) -> DeliveryResult:
-    unreadable = DeliveryResult(None, "a reply that does not speak of the envelope")
+def _accepted_or_refused(body: bytes) -> DeliveryResult:
+    unreadable = DeliveryResult(None, "the reply does not mention the envelope")
     try:
         table = json.loads(body)
-        taken, refused = _whole(table["accepted"]) + _whole(table["duplicates"]), table["refused"]
-        code = escaped(str(refused[0]["code"]), MOST_CODE) if refused else ""
+        accepted, refused = _whole(table["accepted"]), table["refused"]
+        accepted += _whole(table["duplicates"])
+        code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS) if refused else ""
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return unreadable
     if code in PASSING:
         return DeliveryResult(None, code)
     if code:
         return DeliveryResult("refused", code)
-    return DeliveryResult("accepted") if taken > 0 else unreadable
+    return DeliveryResult("accepted") if accepted > 0 else unreadable
 
 
 def _is_held(body: bytes) -> bool:
-    """Whether a relay has it on disk, and passes it on."""
+    """Whether a relay has the envelope on disk, and will forward it."""
     try:
         table = json.loads(body)
         return isinstance(table, dict) and _whole(table["held"]) == 1
@@ -81,7 +84,7 @@ def _is_held(body: bytes) -> bool:
 
 
 def _is_problem(reply: Reply) -> bool:
-    """Whether it is our server's own problem document: a proxy on the way has pages of its own."""
+    """Whether the reply is the server's own problem document, not a page of a proxy."""
     if reply.content_type.partition(";")[0].strip().lower() != "application/problem+json":
         return False
     try:

@@ -1,13 +1,16 @@
-"""One request and its reply over a connection of its own, all of it before one deadline.
+"""One request and its reply over a new connection, within one deadline; and why it failed.
 
-The deadline holds at the socket: each wait, for the connection, a proxy's tunnel, the handshake, a
-header, a chunk or the next byte, lasts no longer than what is left of it. A server that drips, or
-says `100 Continue` without an end, is cut off in time, and what it says before the body is bounded.
+The deadline holds at the socket. Each wait (for the connection, a proxy's tunnel, the handshake, a
+header, a chunk or the next byte) takes at most the time that is left. A server that sends single
+bytes, or `100 Continue` without end, is cut off in time, and the size of the head is limited.
+
+A failure is described by error codes and statuses, and by nothing that a server has written.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -15,16 +18,19 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
 
-from deniable.client.net.proxy import Proxy, ProxyRefused
+from deniable.client.diagnostics import escaped
+from deniable.client.net.transport import Proxy
 from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
-    import ssl
-
     from _typeshed import WriteableBuffer
 
-MOST_HEAD_BYTES = 64 * 2**10  # of everything that comes before the body
-PIECE = 64 * 2**10
+MAX_HEAD_BYTES = 64 * 2**10  # of everything before the body
+PIECE_BYTES = 64 * 2**10
+
+# OpenSSL's codes for a certificate that is not accepted (X509_V_ERR_...)
+NOT_YET_VALID, EXPIRED, OTHER_HOST, OTHER_ADDRESS = 9, 10, 62, 64
+UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 
 HEADERS = {
     "User-Agent": "deniable",
@@ -35,53 +41,61 @@ HEADERS = {
 
 
 class TooLarge(DeniableError, ValueError):
-    """A reply larger than the client reads."""
+    """The reply is larger than the limit."""
 
 
-def connected(
+class ProxyRefused(DeniableError, OSError):
+    """The proxy opens no tunnel. Only the status of its reply is kept."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the proxy answered with status {status}")
+        self.status = status
+
+
+def connect(
     address: SplitResult, deadline: float, ca: str | None = None, proxy: Proxy | None = None
 ) -> socket.socket:
-    """A connection to the address, through the proxy if there is one; for https, one whose
-    certificate is verified."""
+    """Connect to the address, through the proxy if any; verify the certificate of https."""
     tls = address.scheme == "https"
     host, port = address.hostname or "", address.port or (443 if tls else 80)
     sock = _tunnel(proxy, host, port, deadline) if proxy else _plain(host, port, deadline)
     if not tls:
         return sock
-    with closing(sock):  # the wrapped one takes its place
-        context = trusting(ca)
-        sock.settimeout(_rest(deadline))
+    with closing(sock):  # the wrapped socket takes its place
+        context = tls_context(ca)
+        sock.settimeout(_seconds_left(deadline))
         return context.wrap_socket(sock, server_hostname=host)
 
 
-def exchanged(
+def exchange(
     sock: socket.socket,
     address: SplitResult,
     request: tuple[str, str, bytes | None, dict[str, str]],
-    most: int,
+    limit: int,
     deadline: float,
 ) -> tuple[HTTPResponse, bytes]:
-    """The response to a request, as (method, path, body, headers), and its whole body, undecoded.
+    """Send a request (method, path, body, headers); return the response and its undecoded body.
 
-    ValueError, HTTPException or OSError if it is too large, too slow, cut short or not HTTP.
+    Raise ValueError, HTTPException or OSError if the reply is too large, too slow, cut short or not
+    HTTP.
     """
     timed = _TimedSocket(sock, deadline)
     port = 443 if address.scheme == "https" else 80
     connection = HTTPConnection(address.hostname or "", address.port or port)
-    connection.sock, connection.default_port = timed, port  # which the Host header leaves out
+    connection.sock, connection.default_port = timed, port  # the Host header omits a default port
     method, path, body, headers = request
     connection.request(method, path, body, HEADERS | headers)
     response = connection.getresponse()
-    timed.incoming.left = most + MOST_HEAD_BYTES  # chunks have heads too
-    return response, _body(response, most)
+    timed.incoming.left = limit + MAX_HEAD_BYTES  # chunks have heads too
+    return response, _body(response, limit)
 
 
-def _body(response: HTTPResponse, most: int) -> bytes:
+def _body(response: HTTPResponse, limit: int) -> bytes:
     pieces, size = [], 0
-    while piece := response.read(PIECE):
+    while piece := response.read(PIECE_BYTES):
         pieces.append(piece)
         size += len(piece)
-        if size > most:
+        if size > limit:
             raise TooLarge("the reply is too large")
     if response.length:
         raise HTTPException("the reply is cut short")
@@ -89,23 +103,23 @@ def _body(response: HTTPResponse, most: int) -> bytes:
 
 
 def _plain(host: str, port: int, deadline: float) -> socket.socket:
-    """To the first of the host's addresses that takes it, in what is left of the time for all."""
-    failure = OSError("the host has no address")
-    for family, kind, protocol, _, where in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+    """Connect to the first address of the host that accepts, in the time left for all of them."""
+    last_error = OSError("the host has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)
         try:
-            sock.settimeout(_rest(deadline))
-            sock.connect(where)
+            sock.settimeout(_seconds_left(deadline))
+            sock.connect(address)
         except OSError as error:
             sock.close()
-            failure = error
+            last_error = error
         else:
             return sock
-    raise failure
+    raise last_error
 
 
 def _tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.socket:
-    """What the proxy says before the tunnel is bounded in time and size like any head."""
+    """Open a tunnel. The proxy's reply is limited in time and size like any head."""
     sock = _plain(proxy.host, proxy.port, deadline)
     try:
         timed = _TimedSocket(sock, deadline)
@@ -120,12 +134,11 @@ def _tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.socke
     return sock
 
 
-def trusting(ca: str | None) -> ssl.SSLContext:
-    """Certificates of these authorities only, by default the usual ones, whatever the environment
-    names; it may not ask for the connection's keys either, as it could of
-    `ssl.create_default_context`."""
-    import ssl
+def tls_context(ca: str | None) -> ssl.SSLContext:
+    """Trust these authorities only, by default certifi's, whatever the environment names.
 
+    `ssl.create_default_context` would let the environment ask for the connection's keys.
+    """
     if ca is None:
         import certifi
 
@@ -135,43 +148,84 @@ def trusting(ca: str | None) -> ssl.SSLContext:
     return context
 
 
-def _rest(deadline: float) -> float:
-    """Seconds that are left, as a timeout for the next wait."""
+def _seconds_left(deadline: float) -> float:
+    """Return the timeout for the next wait."""
     rest = deadline - time.monotonic()
     if rest <= 0:
         raise TimeoutError("the deadline has passed")
     return rest
 
 
+def failure(error: Exception, ca: str | None) -> tuple[str, str]:
+    """Return the kind of a failure in one word, and a sentence that says what to check.
+
+    `ca` is the file of authorities that the app has named, if any.
+    """
+    match error:
+        case ssl.SSLCertVerificationError():
+            return "certificate", _certificate_failure(error, ca)
+        case ssl.SSLError():
+            return "tls", f"TLS failed ({escaped(error.reason or 'no reason given', 80)})"
+        case socket.gaierror():
+            return "dns", f"the name cannot be resolved (DNS: {error.strerror})"
+        case ProxyRefused(status=407):
+            return "proxy", "the proxy answered 407: it requires another name and password"
+        case ProxyRefused(status=status):
+            return "proxy", f"the proxy answered {status}, and opened no tunnel"
+        case TimeoutError():
+            return "timeout", "no complete reply came in time"
+        case ConnectionRefusedError():
+            return "refused", "the connection was refused: no server listens there"
+        case TooLarge():
+            return "too-large", "the reply is too large"
+        case OSError(strerror=str(reason)):
+            return "network", f"the network failed: {reason}"
+        case _:
+            return "not-http", "the reply was cut short, or is not HTTP"
+
+
+def _certificate_failure(error: ssl.SSLCertVerificationError, ca: str | None) -> str:
+    if error.verify_code == EXPIRED:
+        return "the server's certificate has expired, or this device's clock is ahead"
+    if error.verify_code == NOT_YET_VALID:
+        return "the server's certificate is not valid yet, or this device's clock is behind"
+    if error.verify_code in (OTHER_HOST, OTHER_ADDRESS):
+        return "the server's certificate is for another host"
+    if error.verify_code in UNKNOWN_AUTHORITY:
+        trusted = "the usual authorities" if ca is None else f"the authorities in {ca}"
+        return f"the server's certificate is from none of {trusted}"
+    return f"the server's certificate is not accepted ({escaped(error.verify_message, 80)})"
+
+
 class _TimedSocket:
-    """What http.client needs of a socket. Closing it is left to whoever opened the real one."""
+    """The part of a socket that http.client needs. The opener of the real socket closes it."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._sock, self._deadline = sock, deadline
         self.incoming = _Incoming(sock, deadline)
 
     def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(_rest(self._deadline))
+        self._sock.settimeout(_seconds_left(self._deadline))
         self._sock.sendall(data)
 
     def makefile(self, _mode: str) -> BufferedReader:
         return BufferedReader(cast(Any, self.incoming))  # Any: its stub wants a FileIO
 
     def close(self) -> None:
-        """Called once the head is read, while the body is still to come."""
+        """Do nothing: http.client calls this after the head, before the body."""
 
 
 class _Incoming(RawIOBase):
-    """The bytes that the server sends: so many at most, and none after the deadline."""
+    """The bytes from the server: a limited number, and none after the deadline."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock, self._deadline, self.left = sock, deadline, MOST_HEAD_BYTES
+        self._sock, self._deadline, self.left = sock, deadline, MAX_HEAD_BYTES
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        self._sock.settimeout(_rest(self._deadline))
+        self._sock.settimeout(_seconds_left(self._deadline))
         count = self._sock.recv_into(buffer)
         self.left -= count
         if self.left < 0:

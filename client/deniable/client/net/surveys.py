@@ -1,9 +1,9 @@
-"""Surveys: the server's whole list, fetched now and then, verified and kept.
+"""The choice of a survey from the server's list, which is fetched, verified and cached.
 
-The list is the same for everyone, and asked for as a whole: the request does not tell which survey
-the app means. A survey counts only if a key of the policy has signed it, its bytes hash to its id,
-the policy's pins name it, and its probabilities, computed anew, prove to be private. All of
-that is checked again for what comes from disk.
+The list is the same for everyone and is fetched as a whole, so the request does not reveal which
+survey the app wants. A survey counts only if a key of the policy has signed it, its bytes hash to
+its id, the policy allows it, and its recomputed probabilities are proved private. All of that is
+checked again for a list from disk.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.consent import Consents
-from deniable.client.escaping import escaped
-from deniable.client.net.fetching import Fetching
-from deniable.client.net.listing import ID, read_list, verified
+from deniable.client.diagnostics import escaped
+from deniable.client.net.survey_list import ID, ListFetcher, read_list, verified
 from deniable.client.net.transport import Reply, Transport
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import Transaction
-from deniable.client.state.connection import State
-from deniable.client.state.surveys import KeptList, ListedSurvey, keep_list, kept_list
+from deniable.client.state.database import State
+from deniable.client.state.people import Consents
+from deniable.client.state.survey_cache import KeptList, ListedSurvey, keep_list, kept_list
 from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
@@ -33,25 +32,27 @@ FRESH_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Found:
-    """A survey that may be answered today, as far as its own document says."""
+    """A survey that may be answered today, according to its own document."""
 
     id: str
     survey: Survey
-    same: tuple[str, ...] = ()  # ids of others of this name that ask the same
+    same: tuple[str, ...] = ()  # ids of other surveys of this name with the same questions
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The list on disk, and how many fetches had ended well in this process when it was read."""
+    """The list on disk, and the number of successful fetches in this process before it was read."""
 
     kept: KeptList
     fetches: int
 
 
-Obstacle = Callable[["Survey"], str | None]  # why the app cannot answer a survey
+Obstacle = Callable[["Survey"], str | None]  # the reason why the app cannot answer a survey
 
 
 class Surveys:
+    """The surveys of one server, as far as the app's policy trusts them."""
+
     def __init__(
         self,
         state: State,
@@ -65,58 +66,58 @@ class Surveys:
     ) -> None:
         self._state, self._policy, self._consents, self._now = state, policy, consents, now
         self.server = server
-        self._fetching = Fetching(transport, self._keep, monotonic, timeout)
+        self._fetcher = ListFetcher(transport, self._keep, monotonic, timeout)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
-        # Before the list is read, or a fetch in between would be missed.
-        fetches = self._fetching.ended_well
+        """Return the list on disk."""
+        fetches = self._fetcher.successes  # counted first, or a fetch in between would be missed
         return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
 
     def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
-        """What `find` would find without the network, where that takes no time."""
-        meant = self._meant(seen.kept, wanted)
-        if all(each.document is None or each.id in self._verified for each in meant):
+        """Return the choice of `find` if it needs no network and no verification."""
+        wanted_surveys = self._wanted(seen.kept, wanted)
+        if all(one.document is None or one.id in self._verified for one in wanted_surveys):
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
             if fresh and isinstance(choice, Found):
                 return choice
         return None
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
-        """The newest open survey of this name that has no obstacle, or the one of this id; else
-        why there is none.
+        """Return the newest open survey of this name without an obstacle, or the one of this id;
+        otherwise the reason why there is none.
 
-        If the list that the caller has seen on disk does not do, a new one is fetched.
+        If the list that the caller has seen is stale or has no such survey, a new one is fetched.
         """
         choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
             return choice
-        if self._fetching.fetch(seen.fetches):
+        if self._fetcher.fetch(seen.fetches):
             with self._state.transaction(durable=False) as db:
                 seen = self.seen(db)
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
-        self._fetching.pace(isinstance(choice, Found) and fresh)
+        self._fetcher.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
-            why = self._fetching.failure or "it is not asked for again so soon"
+            why = self._fetcher.failure or "the last attempt was a moment ago"
             return Outcome(
                 "unavailable", f"the list of surveys could not be fetched ({why}); try again later"
             )
         return choice
 
     def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
-        """As `find`, whatever the survey asks for, and without a network."""
+        """Return the choice of `find` without obstacles and without a network."""
         if seen.kept.fetched is None:
             return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
         return self._choose(seen.kept, wanted, today, lambda _: None)[0]
 
     def prefetch(self, seen: Seen, timeout: float) -> bool:
-        """Whether a fresh list is on disk, fetched if need be."""
+        """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
         kept = seen.kept
         if not kept.is_fresh(self._now(), FRESH_SECONDS):
-            self._fetching.fetch(seen.fetches, timeout)
+            self._fetcher.fetch(seen.fetches, timeout)
             with self._state.transaction() as db:
                 kept = self.seen(db).kept
-            self._fetching.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
+            self._fetcher.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
         return kept.is_fresh(self._now(), FRESH_SECONDS)
 
     def forget(self) -> None:
@@ -127,27 +128,27 @@ class Surveys:
     def _choose(
         self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
     ) -> tuple[Found | Outcome, bool]:
-        """The choice from this list, and whether the list is fresh."""
+        """Return the choice from this list, and whether the list is fresh."""
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
-        return self._newest(self._meant(kept, wanted), wanted, today, obstacle), fresh
+        return self._newest(self._wanted(kept, wanted), wanted, today, obstacle), fresh
 
-    def _meant(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
-        by_id = ID.fullmatch(wanted) is not None  # and then no name is meant
-        return [each for each in kept.surveys if wanted == (each.id if by_id else each.name)]
+    def _wanted(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
+        by_id = ID.fullmatch(wanted) is not None  # a name never looks like an id
+        return [one for one in kept.surveys if wanted == (one.id if by_id else one.name)]
 
     def _newest(
-        self, meant: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
+        self, listed: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
     ) -> Found | Outcome:
-        if not meant:
+        if not listed:
             return Outcome(
                 "no-survey", f"the server lists no survey with the name or id {wanted!r}"
             )
-        sound = [(each, survey) for each in meant if (survey := self._verify(each))]
+        sound = [(entry, survey) for entry in listed if (survey := self._verify(entry))]
         if not sound:
             return Outcome(
                 "refused",
-                escaped(meant[-1].problem or "") or "the copy of the survey on disk was changed",
-                meant[-1].id,
+                escaped(listed[-1].problem or "") or "the copy of the survey on disk was changed",
+                listed[-1].id,
             )
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
         fitting = [(e, s) for e, s in answerable if obstacle(s) is None]
@@ -163,19 +164,20 @@ class Surveys:
         closed = (
             "was closed by its owner"
             if entry.state != "open"
-            else (f"is open from {survey.opens} to {survey.closes}")
+            else f"is open from {survey.opens} to {survey.closes}"
         )
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
     def _verify(self, listed: ListedSurvey) -> Survey | None:
-        """Memoized in each process, as the policy does not change; None: a survey not to answer."""
+        """Verify a survey once in each process, as the policy does not change; None if it must not
+        be answered."""
         if listed.document is None:
             return None
         if listed.id not in self._verified:
             try:
                 self._verified[listed.id] = verified(listed, self._policy)
             except DeniableError:
-                return None  # it is not as it was verified: fetched again
+                return None  # the copy on disk was changed: it is fetched again
         return self._verified[listed.id]
 
     def _keep(self, reply: Reply) -> None:

@@ -1,34 +1,39 @@
-"""How bytes travel: one plain request at a time, that says nothing about who sends it.
+"""The transport: one plain request at a time, which does not identify its sender.
 
-No cookie, no validator, no redirect, no netrc, no proxy from the environment, a fixed User-Agent,
-verified TLS, and a new connection for each request: nothing ties two requests together but their
-address and time. Plain HTTP is spoken to this machine only.
+It uses no cookie, no validator, no redirect, no netrc and no proxy from the environment. It sends a
+fixed User-Agent over verified TLS, and opens a new connection for each request. So only address and
+time can link two requests. Plain HTTP is for this machine only.
+
+A proxy is asked for a tunnel (CONNECT), and sees no request in it.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from base64 import b64encode
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from deniable.client.net.proxy import Proxy, checked_proxy
 from deniable.shared.errors import DeniableError, InvalidPolicy
 
 if TYPE_CHECKING:
     from socket import socket
 
 MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
-MOST_REPLY_BYTES = 64 * 2**10  # to an envelope
+MAX_REPLY_BYTES = 64 * 2**10  # to an envelope
+PROXY_FIX = (
+    'write the proxy as "http://proxy.example:3128", or with a name as "http://user:password@…"'
+)
 
 
 class Unreachable(DeniableError):
-    """No whole reply came, or none that can be used. `sent`: whether the server may have seen the
-    request; `kind`: the sort of failure, in a word."""
+    """No complete and usable reply came. `sent`: whether the server may have seen the request;
+    `kind`: the kind of failure, in one word."""
 
     def __init__(self, message: str, sent: bool = False, kind: str = "network") -> None:
         super().__init__(message)
@@ -45,7 +50,7 @@ class Reply:
 
 
 class Transport(Protocol):
-    """Called from background threads only. Raises Unreachable where no reply came."""
+    """A way to send requests from background threads. Raises Unreachable without a reply."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -53,7 +58,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """The real one; what it is made of is loaded with the first request."""
+    """HTTP over TLS. Its libraries are loaded with the first request."""
 
     def __init__(
         self,
@@ -65,38 +70,37 @@ class HttpTransport:
         self.base = checked_address(server)
         self._address = urlsplit(self.base)
         self.ca = None if ca is None else checked_ca(ca)
-        through = None if proxy is None else checked_proxy(proxy)
-        self._proxy = through if through and _is_reached_by(through, self._address) else None
+        tunnel = None if proxy is None else checked_proxy(proxy)
+        self._proxy = tunnel if tunnel and _uses_tunnel(tunnel, self._address) else None
 
     def connect(self, deadline: float) -> socket:
-        from deniable.client.net.exchange import connected
+        from deniable.client.net.exchange import connect
 
-        return connected(self._address, deadline, self.ca, self._proxy)
+        return connect(self._address, deadline, self.ca, self._proxy)
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
         from http.client import HTTPException
 
-        from deniable.client.net.exchange import exchanged
-        from deniable.client.net.failures import failure
+        from deniable.client.net.exchange import exchange, failure
 
         deadline, sent = time.monotonic() + timeout, False
         headers = {} if content_type is None else {"Content-Type": content_type}
         whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
-        most = MAX_LIST_BYTES if method == "GET" else MOST_REPLY_BYTES
+        limit = MAX_LIST_BYTES if method == "GET" else MAX_REPLY_BYTES
         try:
             with closing(self.connect(deadline)) as sock:
                 sent = True
                 request = method, whole_path, body, headers
-                response, whole = exchanged(sock, self._address, request, most, deadline)
-            said = response.headers
+                response, whole = exchange(sock, self._address, request, limit, deadline)
+            head = response.headers
             return Reply(
                 response.status,
                 whole,
-                said.get("Retry-After"),
-                said.get("Content-Type", ""),
-                said.get("Date", ""),
+                head.get("Retry-After"),
+                head.get("Content-Type", ""),
+                head.get("Date", ""),
             )
         except (HTTPException, OSError, ValueError) as error:
             kind, reason = failure(error, self.ca)
@@ -104,44 +108,77 @@ class HttpTransport:
 
 
 def checked_address(server: str) -> str:
-    """The server's address, in the one way to write it; refused unless it is one to send to."""
-    cure = 'write the server as "https://stats.example.org"'
+    """Return the server's address in its normal form; refuse one that cannot be used."""
+    fix = 'write the server as "https://stats.example.org"'
     try:
         parts = urlsplit(server)
         host, _ = parts.hostname or "", parts.port
     except (ValueError, TypeError, AttributeError):
-        raise InvalidPolicy(f"server: {server!r} is not an address; {cure}") from None
+        raise InvalidPolicy(f"server: {server!r} is not an address; {fix}") from None
     if parts.scheme not in ("https", "http") or not host:
-        raise InvalidPolicy(f"server: {server!r} is not an https address; {cure}")
+        raise InvalidPolicy(f"server: {server!r} is not an https address; {fix}")
     if parts.username is not None or parts.query or parts.fragment:
-        raise InvalidPolicy(f"server: an address has no user name, no ? and no #; {cure}")
+        raise InvalidPolicy(f"server: an address has no user name, no ? and no #; {fix}")
     if parts.scheme == "http" and not _is_loopback(host):
-        raise InvalidPolicy(f"server: plain http is for this machine only, got {host!r}; {cure}")
+        raise InvalidPolicy(f"server: plain http is for this machine only; got {host!r}; {fix}")
     return parts._replace(netloc=parts.netloc.lower()).geturl().rstrip("/")
 
 
 def checked_ca(file: str | os.PathLike[str]) -> str:
-    """The path of a file with certificates of authorities; read here once, and for each connection
-    again, so that it may be renewed."""
+    """Return the path of a file with certificates. Each connection reads it again, so that it can
+    be renewed."""
     import ssl
 
-    from deniable.client.net.exchange import trusting
+    from deniable.client.net.exchange import tls_context
 
     path = ""
     try:
         path = str(Path(file).expanduser().absolute())
-        found = trusting(path).cert_store_stats()["x509"]
+        count = tls_context(path).cert_store_stats()["x509"]
     except (ssl.SSLError, TypeError, ValueError):
-        found = 0
+        count = 0
     except OSError as error:
         raise InvalidPolicy(f"ca: {file!r} cannot be read: {error.strerror}") from None
-    if not found:
+    if not count:
         raise InvalidPolicy(f"ca: {file!r} holds no certificate in PEM form; give a file that does")
     return path
 
 
-def _is_reached_by(proxy: Proxy, address: SplitResult) -> bool:
-    """A tunnel is for https. To a server on this machine only a proxy on this machine leads."""
+@dataclass(frozen=True)
+class Proxy:
+    """An HTTP proxy, with its password."""
+
+    host: str
+    port: int
+    authorization: str = field(default="", repr=False)
+
+    def request(self, host: str, port: int) -> bytes:
+        """Return the request for a tunnel to a host, whose name the proxy looks up."""
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+        target = f"[{ascii_host}]:{port}" if ":" in ascii_host else f"{ascii_host}:{port}"
+        name = f"Proxy-Authorization: Basic {self.authorization}\r\n" if self.authorization else ""
+        head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deniable\r\n{name}\r\n"
+        return head.encode("ascii")
+
+
+def checked_proxy(address: object) -> Proxy:
+    """Read a proxy's address. No message repeats it, because it may contain a password."""
+    try:
+        parts = urlsplit(address if isinstance(address, str) else "")
+        host, port, user = parts.hostname or "", parts.port, parts.username
+    except ValueError:
+        raise InvalidPolicy(f"proxy: that is not an address; {PROXY_FIX}") from None
+    if parts.scheme != "http" or not host:
+        raise InvalidPolicy(f"proxy: only http proxies with CONNECT are supported; {PROXY_FIX}")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise InvalidPolicy(f"proxy: an address has no path, no ? and no #; {PROXY_FIX}")
+    name = None if user is None else f"{unquote(user)}:{unquote(parts.password or '')}"
+    basic = "" if name is None else b64encode(name.encode()).decode()
+    return Proxy(host, 80 if port is None else port, basic)
+
+
+def _uses_tunnel(proxy: Proxy, address: SplitResult) -> bool:
+    """Whether a tunnel is used: only for https, and to this machine only from this machine."""
     return address.scheme == "https" and (
         _is_loopback(proxy.host) or not _is_loopback(address.hostname or "")
     )

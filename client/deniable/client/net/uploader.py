@@ -1,36 +1,91 @@
-"""The uploader: one background thread that sends what waits for its own server, of all people, one
-envelope in each request.
+"""The uploader: a background thread that sends waiting envelopes, one in each request.
 
-It starts when there is something to send and ends when there is nothing left, so a fork, an exit
-or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter,
-never before the server's Retry-After. Each envelope waits for a random moment of its own, which a
-flush overrides, and is sent a few times only (state/sending.py). It is the same bytes on every
-retry, so sending is idempotent: the server deduplicates by id. The network never holds the
-database.
+The thread starts when there is something to send and ends when nothing is left, so a fork, an exit
+or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter
+[1]: after n failures in a row the pause is uniform between 0 and a limit that doubles with n, so
+that devices that fail together do not return together. A pause that the server asks for is a
+minimum, which no flush shortens. Random time is added to it, up to its own length or a minute;
+otherwise the server could recognize a device by the time of its return.
+
+Each envelope waits for a random moment, which a flush overrides, and is sent a few times only
+(state/schedule.py). Retries send the same bytes, and the server deduplicates them by id. No
+transaction is open during an exchange.
+
+[1] Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
+from random import SystemRandom
+from weakref import WeakKeyDictionary
 
-from deniable.client.consent import Consents
-from deniable.client.escaping import escaped
-from deniable.client.forking import ForkAware
-from deniable.client.logs import failed
-from deniable.client.net.backoff import Backoff
+from deniable.client.diagnostics import escaped, log_failure
+from deniable.client.fork_safety import ForkAware
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
-from deniable.client.state import outbox, sending
-from deniable.client.state.connection import State
+from deniable.client.state import outbox, schedule
+from deniable.client.state.database import State
 from deniable.client.state.outbox import QueuedEnvelope
+from deniable.client.state.people import Consents
 from deniable.shared.errors import StoreUnusable
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
+MIN_SPREAD_SECONDS = 60.0
+MIN_REST_SECONDS = 0.01  # before it looks again: a thread never runs without a rest
+MAX_DOUBLINGS = 20  # enough for every limit, and no overflow
+EXIT_SECONDS = 2.0  # for all clients together, when the process ends
+
+_uniform = SystemRandom().uniform
+
+
+class Backoff:
+    """The pause after failures."""
+
+    def __init__(
+        self,
+        first: float,
+        longest: float,
+        monotonic: Callable[[], float],
+        uniform: Callable[[float, float], float] = _uniform,
+    ) -> None:
+        self._first, self._longest = first, longest
+        self._monotonic, self._uniform = monotonic, uniform
+        self.reset()
+
+    def reset(self) -> None:
+        """End the pause after a success: the next failure counts as the first."""
+        self._failures, self._not_before, self.until = 0, 0.0, 0.0
+
+    def fail(self, requested: float = 0.0) -> None:
+        """Count a failure, with the seconds that the server asked for."""
+        now = self._monotonic()
+        limit = min(self._longest, self._first * 2.0 ** min(self._failures, MAX_DOUBLINGS))
+        self._failures += 1
+        if requested:
+            requested += self._uniform(0, max(requested, MIN_SPREAD_SECONDS))
+        self._not_before = now + requested
+        self.until = now + max(requested, self._uniform(0, limit))
+
+    def hurry(self) -> None:
+        """End the pause, except for the time that the server asked for."""
+        self.until = self._not_before
+
+    @property
+    def rest(self) -> float:
+        """Seconds left of the pause; 0 or less when it is over."""
+        return self.until - self._monotonic()
 
 
 class Uploader(ForkAware):
+    """The thread that sends the envelopes of all people to one server."""
+
     def __init__(
         self,
         state: State,
@@ -53,47 +108,43 @@ class Uploader(ForkAware):
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._stopping = False
-        self._events = self._flushes = self._fence = 0
-        self._due = 0.0  # on the monotonic clock: before it nothing is to be sent
-        self._scattered = False
-        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._monotonic)
+        self._events = self._flushes = 0
+        self._hurried = 0  # envelopes up to this number are sent without waiting for their moment
+        self._exhausted = -1  # envelopes up to this number: none can be sent now
+        self._due = 0.0  # on the monotonic clock: nothing is sent before
+        self._rescheduled = False
+        self._backoff = Backoff(FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, self._monotonic)
+
+    def report_queued(self) -> None:
+        """Send a report that was queued in this process, at the latest when the process ends."""
+        _send_at_exit(self)
+        self.wake()
 
     def wake(self) -> None:
-        """There is something to send. After a failure, the pause goes on."""
+        """Start sending. A pause after a failure continues."""
         self.same_process()
         with self._change:
             self._woken, self._due = True, 0.0
             self._start()
 
     def flush(self, timeout: float) -> int:
-        """Send what waits now, at once unless the server asked for a pause; returns what's left."""
+        """Send what waits now, without delay unless the server asked for a pause. Return how many
+        envelopes still wait."""
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction(durable=False) as db:
-            fence = outbox.newest(db)
-        self._hurry(fence)
+            newest = outbox.newest(db)
+        self._hurry(newest)
         try:
-            return self._wait(fence, deadline)
+            return self._wait(newest, deadline)
         finally:
             with self._change:
                 self._flushes -= 1
-                self._fence = self._fence if self._flushes else 0
-
-    def _wait(self, fence: int, deadline: float) -> int:
-        while True:
-            with self._change:
-                seen = self._events
-            left = self._left(fence)
-            with self._change:
-                rest = deadline - self._monotonic()
-                idle = self._thread is None or max(self._backoff.until, self._due) > deadline
-                if left == 0 or rest <= 0 or (idle and self._events == seen):
-                    return left
-                while self._events == seen and self._change.wait(deadline - self._monotonic()):
-                    pass
+                self._hurried = self._hurried if self._flushes else 0
 
     def stop(self, timeout: float) -> None:
-        """End the thread after the envelope in hand. It starts again when it is needed."""
+        """End the thread after the current envelope. It starts again when it is needed."""
+        _queued_in.pop(self, None)
         self.same_process()
         with self._change:
             thread, self._stopping = self._thread, self._thread is not None
@@ -101,10 +152,36 @@ class Uploader(ForkAware):
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
+    def _wait(self, newest: int, deadline: float) -> int:
+        """Wait until the envelopes are sent, or until none of them can be sent in time."""
+        while True:
+            with self._change:
+                seen = self._events
+            with self._state.transaction(durable=False) as db:
+                left = outbox.waiting(db, self._server, newest)
+            with self._change:
+                rest = deadline - self._monotonic()
+                idle = self._thread is None or self._backoff.until > deadline
+                ended = self._exhausted >= newest or (idle and self._events == seen)
+                if left == 0 or rest <= 0 or ended:
+                    return left
+                while self._events == seen and self._change.wait(deadline - self._monotonic()):
+                    pass
+
+    def _hurry(self, newest: int) -> None:
+        """Send envelopes up to this number without waiting for their moment, during a flush."""
+        with self._change:
+            self._flushes, self._hurried = self._flushes + 1, max(self._hurried, newest)
+            self._exhausted = -1
+            if newest:
+                self._woken, self._due = True, 0.0
+                self._backoff.hurry()
+                self._start()
+
     # The thread
 
     def _start(self) -> None:
-        """Under the lock. At the interpreter's end no thread starts: the outbox is on disk."""
+        """Start the thread, under the lock. At the end of the interpreter, no thread can start."""
         self._stopping = False
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="deniable-uploader", daemon=True)
@@ -115,55 +192,45 @@ class Uploader(ForkAware):
             self._thread = thread
         self._change.notify_all()
 
-    def _hurry(self, fence: int) -> None:
-        """All up to the fence may be sent at once, for as long as a flush waits."""
-        with self._change:
-            self._flushes, self._fence = self._flushes + 1, max(self._fence, fence)
-            if fence:
-                self._woken, self._due = True, 0.0
-                self._backoff.hurry()
-                self._start()
-
     def _run(self) -> None:
         try:
-            while self._turn():
+            while self._is_time():
                 self._note(self._send_one())
         finally:
-            self._ended()
+            self._forget_thread()
 
-    def _ended(self) -> None:
-        """However it ended, the next wake starts a thread, and no flush waits for this one."""
+    def _forget_thread(self) -> None:
+        """Let the next wake start a thread, and no flush wait for this one."""
         with self._change:
             if self._thread is threading.current_thread():
                 self._thread, self._stopping = None, False
             self._events += 1
             self._change.notify_all()
 
-    def _turn(self) -> bool:
-        """Wait until it is time to send; False when there is nothing more to do."""
+    def _is_time(self) -> bool:
+        """Wait until it is time to send; return False when nothing is left to do."""
         with self._change:
-            while not self._stopping and (rest := self._rest()) > 0:
+            while not self._stopping:
+                rest = max(self._backoff.rest, self._due - self._monotonic())
+                if rest <= 0:
+                    break
                 self._change.wait(rest)
             if self._stopping or not self._woken:
-                self._thread, self._stopping = None, False
-                self._events += 1
-                self._change.notify_all()
+                self._thread, self._stopping = None, False  # under this lock: a wake restarts it
                 return False
             self._woken = False
             return True
 
-    def _rest(self) -> float:
-        return max(self._backoff.rest, self._due - self._monotonic())
-
     def _note(self, result: DeliveryResult | float | None) -> None:
+        """Note the fate of an envelope, or the seconds until the next one is due."""
         with self._change:
             self._events += 1
-            if isinstance(result, float):  # unless something came meanwhile
+            if isinstance(result, float):  # unless an envelope came in the meantime
                 self._due = 0.0 if self._woken else self._monotonic() + result
             self._woken = self._woken or result is not None
             if isinstance(result, DeliveryResult) and result.settled is None:
                 self._backoff.fail(result.pause)
-                self._scattered = False
+                self._rescheduled = False
             elif not isinstance(result, float):
                 self._backoff.reset()
             self._change.notify_all()
@@ -171,7 +238,7 @@ class Uploader(ForkAware):
     # One envelope
 
     def _send_one(self) -> DeliveryResult | float | None:
-        """What became of one envelope; or in how many seconds the next one is due; or None."""
+        """Send one envelope. If none can be sent, return the seconds until one is due, or None."""
         try:
             taken = self._take()
             if not isinstance(taken, QueuedEnvelope):
@@ -183,46 +250,67 @@ class Uploader(ForkAware):
                     outbox.finish(db, taken, result.settled, result.detail)
             elif not result.reached:
                 with self._state.transaction(durable=False) as db:
-                    sending.untake(db, taken)
+                    schedule.restore_try(db, taken)
             return result
         except StoreUnusable:
-            failed("state", "the state on disk cannot be used, so nothing is sent")
+            log_failure("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
     def _take(self) -> QueuedEnvelope | float | None:
-        now, fence = self._now(), self._fence
+        now, hurried = self._now(), self._hurried
         with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
-            if self._consents.obstacle(db):
-                return None
-            if not self._scattered:
-                sending.scatter(db, self._server, now, self._send_within, fence)
-                self._scattered = True
-            taken = sending.take(db, self._server, now, fence, self._send_within)
-            return taken or sending.rest(db, self._server, now)
+            taken, rest = None, None
+            if not self._consents.obstacle(db):
+                if not self._rescheduled:
+                    schedule.reschedule(db, self._server, now, self._send_within, hurried)
+                    self._rescheduled = True
+                taken = schedule.take(db, self._server, now, hurried, self._send_within)
+                rest = schedule.seconds_until_due(db, self._server, now)
+        if taken is not None:
+            return taken
+        self._exhausted = hurried
+        return None if rest is None else max(rest, MIN_REST_SECONDS)
 
-    def _send(self, first: QueuedEnvelope) -> DeliveryResult:
+    def _send(self, envelope: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE
         from deniable.shared.sealed_envelope import MAGIC, SEALED_TYPE
 
-        sealed = first.packed.startswith(MAGIC)
+        sealed = envelope.packed.startswith(MAGIC)
         carrier = self._relay if sealed and self._relay else self._transport
         kind = SEALED_TYPE if sealed else CONTENT_TYPE
         try:
             return delivery_result(
-                carrier.request("POST", "/v1/envelopes", first.packed, kind, self.send_seconds)
+                carrier.request("POST", "/v1/envelopes", envelope.packed, kind, self.send_seconds)
             )
         except Unreachable as error:
             return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
-    def _left(self, fence: int) -> int:
-        with self._state.transaction(durable=False) as db:
-            return outbox.waiting(db, self._server, fence)
-
 
 def _log(result: DeliveryResult) -> None:
-    """Not what a server calls its refusal: it could repeat the report, or name the device."""
+    """Log a failure, but not the server's own words, which could repeat the report."""
     if result.settled == "refused":
-        failed("refusal", "the server refused a report; `deniable sent` shows why")
+        log_failure("refusal", "the server refused a report; `deniable sent` shows why")
     elif result.settled is None:
-        failed(result.kind, f"a report was not sent, and is tried again later: {result.detail}")
+        log_failure(result.kind, f"a report was not sent, and will be tried again: {result.detail}")
+
+
+# The end of the process: reports that were queued in it get a last, short try
+
+_queued_in: WeakKeyDictionary[Uploader, int] = WeakKeyDictionary()  # the process that queued
+
+
+def _send_at_exit(uploader: Uploader) -> None:
+    if not _queued_in:
+        atexit.unregister(_exit_hook)
+        atexit.register(_exit_hook)
+    _queued_in[uploader] = os.getpid()
+
+
+def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
+    """Flush every uploader. A forked child leaves to its parent what the parent queued."""
+    deadline = monotonic() + EXIT_SECONDS
+    for uploader, process in list(_queued_in.items()):
+        if process == os.getpid() and (rest := deadline - monotonic()) > 0:
+            with suppress(StoreUnusable):
+                uploader.flush(rest)

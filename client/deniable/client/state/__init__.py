@@ -1,8 +1,8 @@
-"""What an install keeps on disk, in one SQLite file. Nobody else in the client speaks SQL.
+"""The install's state in one SQLite file. No other package of the client uses SQL.
 
-A function here takes the transaction that the caller has begun (`State.transaction`), so that the
-caller decides what reaches the disk together. Whatever belongs to a person is found by the bytes
-that stand for that person (people.py).
+`database` opens the file and runs transactions; every other module takes the caller's transaction,
+so that the caller decides what is written together. A report passes through `people` (consent),
+`ledger` (the charge) and `outbox`; `schedule` picks what is sent next. `survey_cache` keeps lists.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Transaction"]
 
 
 class Transaction(Connection):
-    """A connection amid a transaction, with what is known for as long as it is open."""
+    """A connection inside a transaction, with what it has verified while it is open."""
 
-    erased = True  # whether the -wal file may hold what was deleted: a killed process may leave it
-    data_version = -1  # changes when another connection has written
+    erased = True  # the -wal file may hold deleted rows: a killed process can leave them there
+    data_version = -1  # changes when another connection writes
 
     def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)  # type: ignore[arg-type] # as SQLite passes them on
+        super().__init__(*arguments, **options)  # type: ignore[arg-type] # passed on to SQLite
         self.verified: dict[bytes, Ledger] = {}

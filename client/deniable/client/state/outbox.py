@@ -1,42 +1,89 @@
-"""The outbox: envelopes on disk until it is known what became of them, and what makes their ids.
+"""The outbox and the history: the reports of this device, waiting to be sent or already sent.
 
-Each person has a random key for each survey. With it, ids of different rounds and surveys
-cannot be linked; without it, nobody can tell any more which envelopes came from here. So it is
-destroyed once no report of the survey is taken.
+An envelope stays in the outbox until its fate is known. Each person has a random key for each
+survey, from which the envelope ids are made. With the key, ids of different rounds and surveys
+cannot be linked; without it, nobody can tell which envelopes came from this device. So the key is
+destroyed once the survey accepts no more reports.
+
+The history is for the person whose device it is. It holds randomized reports, never an answer, and
+the day, not the hour.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from random import SystemRandom
+from typing import TYPE_CHECKING, Literal
 
-from deniable.client.state import Transaction, history, kept_reports
-from deniable.client.state.history import Delivery, HistoryEntry
-from deniable.client.state.people import OWN
-from deniable.client.state.settings import read_setting, write_setting
+from deniable.client.state import Transaction
+from deniable.client.state.people import OWN, read_setting, write_setting
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
+    from deniable.shared.survey.kinds.base import Question
 
-MOST_WAITING = 500  # of one person: nobody who answers much pushes out what others have said
-MOST_IN_ALL = 100_000
-COUNTED_EACH = 100  # all are counted with every so manieth envelope, as that takes a while
+MAX_WAITING = 500  # of one person, so that nobody's reports displace those of others
+MAX_WAITING_IN_ALL = 100_000
+COUNT_EVERY = 100  # envelopes: counting all of them is slow
+MAX_HISTORY = 1_000  # entries of one person
+MAX_SYMBOL_CHARACTERS = 200
 KEY_BYTES = 32
-# What version 1 left names no server: it goes to whoever comes first.
-THEIRS = "server IN (:server, '')"
+
+# The envelopes that may be sent to a server. A withdrawal deletes the person's envelopes; the check
+# of consent here is a second guard.
+SENDABLE = """server = :server AND EXISTS (SELECT 1 FROM settings
+    WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
+
+Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
+
+_uniform = SystemRandom().uniform
+
+
+@dataclass(frozen=True)
+class ReportedSymbol:
+    """One question's part of a report, in words. Its fields are keys on disk and in JSON."""
+
+    question: str
+    epsilon: str
+    says: str
+    odds: str
+    drawn_from: int = 1  # questions, of which only this one was asked
+    repeats: int | None = None  # the round whose report is sent again
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One report. `symbols` and `delivery` are the columns `said` and `verdict`."""
+
+    survey: str
+    name: str
+    round: int
+    day: str
+    symbols: tuple[ReportedSymbol, ...]
+    delivery: Delivery = "waiting"
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class QueuedEnvelope:
+    """An envelope of the outbox, as it is sent on every try."""
+
     number: int
     person: bytes
     survey: str
     round: int
     packed: bytes
     due: float
+
+
+def random_moment(now: datetime, within: float) -> float:
+    """Draw the moment at which an envelope queued now is sent, in seconds since 1970."""
+    return now.timestamp() + _uniform(0, within)
 
 
 def put(
@@ -49,93 +96,172 @@ def put(
     server: str,
     due: float = 0.0,
 ) -> None:
-    """One more envelope to send to this server, and its entry in the history. Beyond the bounds
-    the oldest of the person, and then of all, are dropped and counted."""
+    """Queue an envelope for this server, with its entry in the history.
+
+    Beyond the limits, the oldest of the person, and then of all people, are dropped and counted.
+    """
     number = db.execute(
         "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (person, envelope.survey, envelope.round, packed, int(until.timestamp()), server, due),
     ).lastrowid
-    history.add(db, entry, person)
-    _drop(db, "WHERE person = ?", (person,), MOST_WAITING)
-    if (number or 0) % COUNTED_EACH == 0:
-        _drop(db, "", (), MOST_IN_ALL)
+    add_entry(db, entry, person)
+    _drop(db, "WHERE person = ?", (person,), MAX_WAITING)
+    if (number or 0) % COUNT_EVERY == 0:
+        _drop(db, "", (), MAX_WAITING_IN_ALL)
 
 
-def _drop(db: Transaction, which: str, values: tuple[bytes, ...], most: int) -> None:
-    (count,) = db.execute(f"SELECT count(*) FROM outbox {which}", values).fetchone()  # noqa: S608
-    if count <= most:
+def waiting(db: Transaction, server: str, up_to: int | None = None) -> int:
+    """Count the envelopes that wait for this server and may be sent, up to a number."""
+    row = db.execute(
+        f"SELECT count(*) FROM outbox WHERE {SENDABLE} AND (:up_to IS NULL OR number <= :up_to)",  # noqa: S608 - a constant
+        {"server": server, "up_to": up_to},
+    ).fetchone()
+    return int(row[0])
+
+
+def dropped(db: Transaction, person: bytes = OWN) -> int:
+    """Return how many reports of a person were dropped because too many were waiting."""
+    return int(read_setting(db, person, "dropped") or 0)
+
+
+def newest(db: Transaction) -> int:
+    """Return the number of the last envelope, for any server; 0 if there is none."""
+    return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
+
+
+def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
+    """Record an envelope's fate and delete it, also if it was withdrawn while it was on its way."""
+    settle(db, sent.person, sent.survey, sent.round, delivery, detail)
+    db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
+
+
+def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> bytes:
+    """Return a person's key for a survey, made on first use."""
+    db.execute(
+        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
+        (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
+    )
+    query = "SELECT key FROM survey_keys WHERE person = ? AND survey = ?"
+    key = bytes(db.execute(query, (person, survey)).fetchone()[0])
+    if len(key) != KEY_BYTES:
+        raise ValueError("the survey's key is damaged")
+    return key
+
+
+def delete_expired(db: Transaction, now: datetime) -> None:
+    """Give up envelopes that no server accepts any more, and destroy expired keys and kept reports;
+    SQLite overwrites what it deletes."""
+    second = int(now.timestamp())
+    late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
+    _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
+    for table in ("survey_keys", "kept_reports"):
+        if db.execute(f"DELETE FROM {table} WHERE until <= ?", (second,)).rowcount:  # noqa: S608
+            db.erased = True
+    if late:
+        db.erased = True
+
+
+def withdraw_all(db: Transaction, person: bytes) -> None:
+    """Delete a person's unsent envelopes and kept reports."""
+    db.execute("DELETE FROM kept_reports WHERE person = ?", (person,))
+    rows = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
+    _remove(db, [number for (number,) in rows], "withdrawn", "")
+    db.erased = True
+
+
+# The history
+
+
+def describe_report(
+    questions: Iterable[Question],
+    symbols: Iterable[int | None],
+    drawn_from: int = 1,
+    repeats: int | None = None,
+) -> tuple[ReportedSymbol, ...]:
+    """Describe a report, question by question, and how far it can be believed."""
+    pairs = zip(questions, symbols, strict=True)
+    return tuple(
+        ReportedSymbol(
+            question.name,
+            str(question.epsilon),
+            _shortened(question.describe(symbol)),
+            question.mechanism.explain(symbol),
+            drawn_from,
+            repeats,
+        )
+        for question, symbol in pairs
+        if symbol is not None
+    )
+
+
+def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
+    """Add a queued report to the history. The person's oldest entries make room."""
+    said = json.dumps([asdict(symbol) for symbol in entry.symbols], ensure_ascii=False)
+    row = (person, entry.survey, entry.name, entry.round, entry.day, said)
+    db.execute(
+        "INSERT OR REPLACE INTO history"
+        " (person, survey, name, round, day, said, verdict, detail)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, entry.delivery, entry.detail),
+    )
+    db.execute(
+        "DELETE FROM history WHERE person = :person AND number <= (SELECT number FROM history"
+        " WHERE person = :person ORDER BY number DESC LIMIT 1 OFFSET :limit)",
+        {"person": person, "limit": MAX_HISTORY},
+    )
+
+
+def history_of(db: Transaction, person: bytes = OWN) -> list[HistoryEntry]:
+    """Return a person's history, oldest entry first."""
+    rows = db.execute(
+        "SELECT survey, name, round, day, said, verdict, detail FROM history"
+        " WHERE person = ? ORDER BY number",
+        (person,),
+    )
+    return [
+        HistoryEntry(survey, name, round_, day, _symbols(said), delivery, detail)
+        for survey, name, round_, day, said, delivery, detail in rows
+    ]
+
+
+def _symbols(said: str) -> tuple[ReportedSymbol, ...]:
+    return tuple(ReportedSymbol(**symbol) for symbol in json.loads(said))
+
+
+def _shortened(text: str) -> str:
+    limit = MAX_SYMBOL_CHARACTERS
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def settle(
+    db: Transaction, person: bytes, survey: str, round_: int, delivery: Delivery, detail: str = ""
+) -> None:
+    """Record the fate of a report. A reply of the server is never overwritten."""
+    db.execute(
+        "UPDATE history SET verdict = ?, detail = ?"
+        " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN"
+        " ('accepted', 'relayed', 'refused')",
+        (delivery, detail, person, survey, round_),
+    )
+
+
+def _drop(db: Transaction, where: str, values: tuple[bytes, ...], limit: int) -> None:
+    (count,) = db.execute(f"SELECT count(*) FROM outbox {where}", values).fetchone()  # noqa: S608
+    if count <= limit:
         return
     oldest = db.execute(
-        f"SELECT number, person FROM outbox {which} ORDER BY number LIMIT ?",  # noqa: S608 - see put
-        (*values, count - most),
+        f"SELECT number, person FROM outbox {where} ORDER BY number LIMIT ?",  # noqa: S608 - see put
+        (*values, count - limit),
     ).fetchall()
     _remove(db, [number for number, _ in oldest], "dropped", "too many reports were waiting")
     for person, losses in Counter(person for _, person in oldest).items():
         write_setting(db, person, "dropped", str(dropped(db, person) + losses))
 
 
-def waiting(db: Transaction, server: str, fence: int | None = None) -> int:
-    """How many envelopes wait for this server, up to a number."""
-    row = db.execute(
-        f"SELECT count(*) FROM outbox WHERE {THEIRS} AND (:fence IS NULL OR number <= :fence)",  # noqa: S608 - a constant
-        {"server": server, "fence": fence},
-    ).fetchone()
-    return int(row[0])
-
-
-def dropped(db: Transaction, person: bytes = OWN) -> int:
-    return int(read_setting(db, person, "dropped") or 0)
-
-
-def newest(db: Transaction) -> int:
-    """The number of the last envelope, whoever it is for; 0 if there is none."""
-    return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
-
-
-def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
-    """What became of it is known, and kept even if it was withdrawn while it was on its way."""
-    history.settle(db, sent.person, sent.survey, sent.round, delivery, detail)
-    db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
-
-
-def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> bytes:
-    """A person's key of this survey, made on first use."""
-    db.execute(
-        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
-        (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
-    )
-    row = db.execute(
-        "SELECT key FROM survey_keys WHERE person = ? AND survey = ?", (person, survey)
-    ).fetchone()
-    key = bytes(row[0])
-    if len(key) != KEY_BYTES:
-        raise ValueError("not as it was written")
-    return key
-
-
-def delete_expired(db: Transaction, now: datetime) -> None:
-    """Give up what no server takes any more, as the grace of its round is over, and destroy the
-    keys and kept reports that have passed their time; in the database they are overwritten."""
-    second = int(now.timestamp())
-    kept_reports.delete_expired(db, second)
-    late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
-    _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
-    if db.execute("DELETE FROM survey_keys WHERE until <= ?", (second,)).rowcount or late:
-        db.erased = True
-
-
-def withdraw_all(db: Transaction, person: bytes) -> None:
-    """Delete what a person has not sent yet, and what would be sent again."""
-    kept_reports.delete_theirs(db, person)
-    theirs = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
-    _remove(db, [number for (number,) in theirs], "withdrawn", "")
-    db.erased = True
-
-
 def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str) -> None:
     for number in numbers:
         query = "SELECT person, survey, round FROM outbox WHERE number = ?"
         for person, survey, round_ in db.execute(query, (number,)).fetchall():
-            history.settle(db, person, survey, round_, delivery, detail)
+            settle(db, person, survey, round_, delivery, detail)
         db.execute("DELETE FROM outbox WHERE number = ?", (number,))

@@ -1,26 +1,24 @@
-"""For an app's own tests: the real client, with a server in memory and a clock that a test moves.
+"""Tools for an app's own tests: the real client, with a server in memory and a clock to move.
 
-    FakeClient    a `Client` whose reports can be looked at; noise may be seeded
-    FakeServer    what it talks to: lists surveys, takes reports, fails when told to
+    FakeClient    a `Client` whose reports a test can read; its noise may be seeded
+    FakeServer    its server: lists surveys, accepts reports, and fails on request
 
-Works in tests only: under pytest, or where DENIABLE_TESTING is set. `deniable_client` is a fixture
-of pytest that makes clients and closes them.
+They work only under pytest or where DENIABLE_TESTING is set. `deniable_client` (plugin.py) is a
+pytest fixture that makes clients and closes them. `transcripts` measures what a client sends.
 """
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from deniable.client.testing.client import FakeClient
-    from deniable.client.testing.server import FakeServer, SentReport
+    from deniable.client.testing.fakes import FakeClient, FakeServer, SentReport
 
 __all__ = ["FakeClient", "FakeServer", "SentReport"]
 
-if not TYPE_CHECKING:  # pytest loads the fixture, and with it this, at each of its starts
-    PLACES = {"FakeClient": "client", "FakeServer": "server", "SentReport": "server"}
+if not TYPE_CHECKING:  # pytest imports this package at every start, for the fixture
 
     def __getattr__(name):
-        if name not in PLACES:
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
+        from deniable.client.testing import fakes
 
-        return getattr(import_module(f"{__name__}.{PLACES[name]}"), name)
+        return getattr(fakes, name)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from deniable.client.testing.client import FakeClient
+    from deniable.client.testing.fakes import FakeClient
 
 
 @pytest.fixture
 def deniable_client() -> Iterator[Callable[..., FakeClient]]:
-    """Makes clients, as `FakeClient(...)` does, and closes them when the test ends."""
-    from deniable.client.testing.client import FakeClient
+    """Make clients like `FakeClient(...)`, and close them when the test ends."""
+    from deniable.client.testing.fakes import FakeClient
 
     made: list[FakeClient] = []
 
-    def make(*surveys: Any, **options: Any) -> FakeClient:  # Any: as FakeClient has them
+    def make(*surveys: Any, **options: Any) -> FakeClient:  # Any: the arguments of FakeClient
         made.append(FakeClient(*surveys, **options))
         return made[-1]
 

@@ -1,6 +1,7 @@
-"""Everything that a device posts, from a real client and real noise, and the ε that it gives away.
+"""Transcripts: every byte that a device posts, and a lower limit of the ε that they reveal.
 
-Only the network and the clock are not real: a server in memory keeps each body that is posted.
+The client and the noise are real. Only the network and the clock are not: a server in memory keeps
+each posted body.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from tempfile import TemporaryDirectory
 from deniable.client.client import Client
 from deniable.client.net.transport import Reply
 from deniable.client.policy import Policy
-from deniable.client.testing.client import Clock
-from deniable.client.testing.server import FakeServer
+from deniable.client.testing.fakes import Clock, FakeServer
 from deniable.shared.envelope import HEADER, decode_reports, parse_envelopes
 from deniable.shared.privacy.audit import ERROR, Audited, least_epsilon, telling_symbols
 from deniable.shared.survey.document import Survey, parse_toml
 
-CAP = "100000"  # of ε: the survey decides here
+MAX_EPSILON = "100000"  # so that only the survey limits it
 ROUNDS = 2
 
 
 class Recorder(FakeServer):
-    """Keeps what is posted, as it came."""
+    """A server that keeps every posted body."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -38,11 +38,11 @@ class Recorder(FakeServer):
 
 
 def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[bytes, ...]:
-    """The bodies that a new install posts, in order, when it answers so in the first rounds."""
+    """Return the bodies that a new install posts when it gives these answers, round by round."""
     clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
     server = Recorder(clock)
     asked = server.publish(survey)
-    policy = Policy(keys=[server.key], max_epsilon_per_round=CAP, max_epsilon=CAP)
+    policy = Policy(keys=[server.key], max_epsilon_per_round=MAX_EPSILON, max_epsilon=MAX_EPSILON)
     clock.now = datetime.combine(asked.opens, time(12), UTC)
     with (
         TemporaryDirectory(prefix="deniable-") as folder,
@@ -65,18 +65,22 @@ def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[
 
 
 def audit_transcripts(
-    what: str, survey: bytes, trials: int, post: Callable[..., tuple[bytes, ...]] = transcript
+    name: str, survey: bytes, trials: int, post: Callable[..., tuple[bytes, ...]] = transcript
 ) -> Audited:
-    """Of all that two histories make an install post which differ in the first answer to the
-    survey's first question, a bit. Two events are fixed beforehand: that every report which this
-    answer went into bears the symbol that tells most; and that number or sizes of the bodies are
-    not those that the survey says. Each is taken either way, so a bound has a quarter of the error.
+    """Audit the transcripts of two histories that differ only in the first answer to the survey's
+    first question, a bit.
+
+    Two events are fixed in advance: each report made from this answer carries the most revealing
+    symbol; and the number or the sizes of the bodies differ from those of the survey. Each event is
+    tested in both directions, so a limit has a quarter of the error.
     """
     asked = parse_toml(survey.decode())
     bit = asked.questions[0]
     rest = {question.name: question.example for question in asked.questions}
     counts = [
-        _times(asked, [post(survey, [{**rest, bit.name: first}, rest]) for _ in range(trials)])
+        _count_events(
+            asked, [post(survey, [{**rest, bit.name: first}, rest]) for _ in range(trials)]
+        )
         for first in (False, True)
     ]
     bounds = [
@@ -84,20 +88,20 @@ def audit_transcripts(
         for event in zip(*counts, strict=True)
         for one, other in (event, event[::-1])
     ]
-    return Audited(what, str(bit.epsilon), max(bounds), trials)
+    return Audited(name, str(bit.epsilon), max(bounds), trials)
 
 
-def _times(asked: Survey, transcripts: Sequence[tuple[bytes, ...]]) -> tuple[int, int]:
-    """How often either event happens."""
+def _count_events(asked: Survey, transcripts: Sequence[tuple[bytes, ...]]) -> tuple[int, int]:
+    """Count how often each event happens."""
     telling = telling_symbols(asked.questions[0].mechanism, len(transcripts))
     size = HEADER.size + asked.report_size
-    unlike = [[len(body) for body in bodies] != [size] * ROUNDS for bodies in transcripts]
-    tells = [_first_symbols(asked, bodies) <= telling for bodies in transcripts]
-    return sum(tells), sum(unlike)
+    wrong_sizes = [[len(body) for body in bodies] != [size] * ROUNDS for bodies in transcripts]
+    revealing = [_first_symbols(asked, bodies) <= telling for bodies in transcripts]
+    return sum(revealing), sum(wrong_sizes)
 
 
 def _first_symbols(asked: Survey, bodies: Sequence[bytes]) -> set[int | None]:
-    """What the reports say of the first question in the rounds that its first answer went into."""
+    """Return the symbols of the first question in the reports made from its first answer."""
     return {
         decode_reports(asked, envelope)[0][0]
         for body in bodies

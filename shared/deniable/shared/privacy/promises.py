@@ -27,6 +27,24 @@ def odds_factor(billionths: int) -> str:
     return f"{-(-whole // unit) * unit:,}"
 
 
+def suspicion_growth(billionths: int) -> str:
+    """Return how far a report of this ε can raise a suspicion of 10 %.
+
+    By Bayes, odds of 1 to 9 become at most e^ε to 9: the share e^ε / (e^ε + 9), in whole percent,
+    rounded up.
+
+    >>> suspicion_growth(1_000_000_000)
+    'a suspicion of 10 % can grow to at most 24 % (ε 1)'
+    >>> suspicion_growth(20_000_000_000)
+    'a suspicion of 10 % can grow beyond 99 % (ε 20)'
+    """
+    bits, epsilon = 128, decimal_text(billionths)
+    upper = exp_interval(min(billionths, LARGEST_TOLD), BILLION, bits).high
+    share = -(-100 * upper // (upper + (9 << bits)))
+    limit = f"to at most {share} %" if share < 100 else "beyond 99 %"
+    return f"a suspicion of 10 % can grow {limit} (ε {epsilon})"
+
+
 def percent(units: int) -> str:
     """A probability in units of 2^-64, with three digits, and never quite certain.
 

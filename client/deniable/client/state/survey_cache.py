@@ -1,5 +1,5 @@
-"""Each server's list of surveys, as it was last fetched and judged. Only a copy: whatever of it
-cannot be read is fetched again."""
+"""The list of surveys of each server, as it was last fetched and judged. It is only a copy: an
+entry that cannot be read is fetched again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from deniable.client.state import Transaction
 
 @dataclass(frozen=True)
 class ListedSurvey:
-    """In the order of the table's columns. With a problem, the document is not kept."""
+    """A survey of the list, in the order of the table's columns.
+
+    A survey with a problem keeps no document. `closes` is the end of its last day, and no column.
+    """
 
     id: str
     position: int
@@ -23,66 +26,63 @@ class ListedSurvey:
     signature: str
     key: str
     problem: str | None = None
-    closes: datetime | None = None  # the end of its own days; not a column
+    closes: datetime | None = None
 
 
 @dataclass(frozen=True)
 class KeptList:
+    """A server's list, and the time of its fetch in seconds since 1970; None: there is no list."""
+
     surveys: tuple[ListedSurvey, ...] = ()
-    fetched: int | None = None  # seconds since 1970; None: there is no list
+    fetched: int | None = None
 
     def is_fresh(self, now: datetime, seconds: int) -> bool:
-        """Fetched less than so many seconds ago; a clock set back makes it stale too."""
+        """Whether it was fetched in the last seconds; a clock that was set back makes it stale."""
         return self.fetched is not None and 0 <= now.timestamp() - self.fetched < seconds
 
 
 def keep_list(
     db: Transaction, server: str, surveys: Sequence[ListedSurvey], policy: str, now: datetime
 ) -> None:
-    """Instead of this server's list before. `policy` is the fingerprint of the one that judged."""
+    """Replace this server's list. `policy` is the fingerprint of the policy that judged it."""
     _remember_closed(db, surveys, now)
     for table in ("surveys", "lists"):
-        db.execute(f"DELETE FROM {table} WHERE server IN (?, '')", (server,))  # noqa: S608 - see above
-    for each in surveys:
-        row = (server, *astuple(each)[:-1])
+        db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))  # noqa: S608 - see above
+    for survey in surveys:
+        row = (server, *astuple(survey)[:-1])
         db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.execute("INSERT INTO lists VALUES (?, ?, ?)", (server, int(now.timestamp()), policy))
 
 
 def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
-    """Return the server's list on disk, or one of version 1, which did not say whose it was.
-
-    One that was judged by another policy counts as none.
-    """
-    held = db.execute(
-        "SELECT server, fetched FROM lists WHERE server IN (?, '') AND policy = ?"
-        " ORDER BY server DESC",
-        (server, policy),
+    """Return this server's list, unless it was judged by another policy."""
+    row = db.execute(
+        "SELECT fetched FROM lists WHERE server = ? AND policy = ?", (server, policy)
     ).fetchone()
-    if held is None:
+    if row is None:
         return KeptList()
     query = (
         "SELECT id, listed, name, iif(survey IS NULL, state, 'closed'), document, signature, key,"
         " problem FROM surveys LEFT JOIN closed ON survey = id WHERE server = ? ORDER BY listed"
     )
     try:
-        rows = db.execute(query, held[:1]).fetchall()
-        return KeptList(tuple(_survey(row) for row in rows), int(held[1]))
+        surveys = tuple(_survey(values) for values in db.execute(query, (server,)).fetchall())
+        return KeptList(surveys, int(row[0]))
     except ValueError:
         return KeptList()
 
 
 def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:
-    """The state is not signed, so closed is closed: a later list, true or not, does not reopen."""
+    """Remember closed surveys: the state is not signed, so a later list must not reopen them."""
     db.execute("DELETE FROM closed WHERE until <= ?", (int(now.timestamp()),))
-    for each in surveys:
-        if each.state == "closed" and each.closes is not None and each.closes > now:
-            until = int(each.closes.timestamp())
-            db.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (each.id, until))
+    for survey in surveys:
+        if survey.state == "closed" and survey.closes is not None and survey.closes > now:
+            until = int(survey.closes.timestamp())
+            db.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (survey.id, until))
 
 
 def _survey(row: tuple[Any, ...]) -> ListedSurvey:  # Any: SQLite's kinds of value
-    """ValueError if a value is not of the kind that was written."""
+    """Raise ValueError if a value is not of the kind that was written."""
     listed = ListedSurvey(*row)
     texts = (listed.id, listed.name, listed.state, listed.signature, listed.key)
     if not (
@@ -90,5 +90,5 @@ def _survey(row: tuple[Any, ...]) -> ListedSurvey:  # Any: SQLite's kinds of val
         and isinstance(row[1], int)
         and isinstance(row[4], bytes | None)
     ):
-        raise ValueError("not as it was written")
+        raise ValueError("a listed survey is damaged")
     return listed

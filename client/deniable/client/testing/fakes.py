@@ -1,23 +1,29 @@
-"""A server in memory, that speaks the protocol as the real one does; a test holds the two together.
+"""The real client with a server in memory, a clock that a test moves, and noise that it may seed.
 
-It signs what it lists with a key of its own, made anew for each server, that no app trusts.
+The server speaks the protocol as the real one does; a test compares the two. It signs surveys with
+a new key, which no app trusts.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from os import PathLike
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from deniable.client.client import Client
 from deniable.client.net.transport import Reply, Unreachable
+from deniable.client.policy import Policy
 from deniable.shared.envelope import Envelope, decode_reports, parse_envelopes
-from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.errors import InvalidEnvelope, WrongUse
+from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import (
     Survey,
     parse_document,
@@ -27,26 +33,41 @@ from deniable.shared.survey.document import (
 )
 from deniable.shared.survey.keys import public_hex, sign
 
-Source = str | PathLike[str] | bytes  # a file, or its content: TOML or a published document
+Source = str | os.PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]
-FROM_ANYONE = 1  # envelope in a body: no client has a token
+MAX_ENVELOPES = 1  # in a body: no client has a token
+TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the first
 
 
 @dataclass(frozen=True)
 class SentReport:
-    """What reached the server, and nothing else did: symbols by question. They may be lies."""
+    """A report that reached the server: symbols by question. Each may be a lie."""
 
     survey: str
     round: int
     symbols: Mapping[str, int]
 
 
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, **by: float) -> None:
+        """Move by days=1, hours=2 and so on."""
+        self.now += timedelta(**by)
+
+
 class FakeServer:
-    """`trouble` is what goes wrong with every request: nobody is there, or it answers 503."""
+    """A server in memory. Set `trouble` to make it unreachable, or answer 503."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.trouble: Trouble = ""
-        self.requests: list[tuple[str, str]] = []  # method and path of each, in order
+        self.requests: list[tuple[str, str]] = []  # method and path, in order
         self.sent: list[SentReport] = []
         self._now = now
         self._key = Ed25519PrivateKey.generate()
@@ -59,8 +80,11 @@ class FakeServer:
         return public_hex(self._key)
 
     def publish(self, source: Source) -> Survey:
-        """A survey as people write it, or a published document. A number that names no mechanism
-        gets the best that has a formula: an optimal table is made by `deniable survey publish`."""
+        """Publish a survey: TOML, or a published document.
+
+        A number without a mechanism gets the best mechanism that has a formula; only `deniable
+        survey publish` makes an optimal table.
+        """
         text = source if isinstance(source, bytes) else Path(source).read_bytes()
         survey = parse_document(text) if text[:1] == b"{" else parse_toml(text.decode())
         document = render_document(survey)
@@ -70,7 +94,7 @@ class FakeServer:
         return survey
 
     def close(self, name: str) -> None:
-        """As the operator closes a survey."""
+        """Close a survey, as its operator does."""
         for survey, entry in self._listed.values():
             if survey.name == name:
                 entry["state"] = "closed"
@@ -80,19 +104,19 @@ class FakeServer:
         method: str,
         path: str,
         body: bytes | None,
-        content_type: str | None,  # noqa: ARG002 # a client has one only
-        timeout: float,  # noqa: ARG002 # it replies at once
+        content_type: str | None,  # noqa: ARG002 # clients use only one
+        timeout: float,  # noqa: ARG002 # the reply takes no time
     ) -> Reply:
         self.requests.append((method, path))
         if self.trouble == "unreachable":
-            raise Unreachable("nobody there")
+            raise Unreachable("no server is there")
         if self.trouble == "busy":
             return Reply(503, b"", "600")
         if method == "GET":
             listed = [entry for _, entry in self._listed.values()]
             return Reply(200, json.dumps({"surveys": listed}).encode())
         try:
-            envelopes = parse_envelopes(body or b"", FROM_ANYONE)
+            envelopes = parse_envelopes(body or b"", MAX_ENVELOPES)
         except InvalidEnvelope as error:
             status = 413 if error.code == "too-many" else 400
             problem = json.dumps({"type": "about:blank", "status": status}).encode()
@@ -111,7 +135,7 @@ class FakeServer:
         return Reply(200, json.dumps(table).encode())
 
     def _take(self, envelope: Envelope) -> bool:
-        """Whether it is counted, and not there already."""
+        """Count an envelope; return False for a duplicate."""
         if envelope.survey not in self._listed:
             raise InvalidEnvelope("unknown-survey", "no survey with this id is published here")
         survey, entry = self._listed[envelope.survey]
@@ -127,14 +151,60 @@ class FakeServer:
         self._taken.add(known)
         names = [question.name for question in survey.questions]
         pairs = zip(names, symbols, strict=True)
-        named = {name: symbol for name, symbol in pairs if symbol is not None}  # what was asked
-        self.sent.append(SentReport(survey.name, envelope.round, named))
+        asked = {name: symbol for name, symbol in pairs if symbol is not None}
+        self.sent.append(SentReport(survey.name, envelope.round, asked))
         return True
 
 
 def _check_round(survey: Survey, number: int, now: datetime) -> None:
     first, last = survey.first_round, survey.last_round
     if number < first or (number <= last and now >= survey.taken_until(number)):
-        raise InvalidEnvelope("late", f"reports of round {number} are no longer taken")
+        raise InvalidEnvelope("late", f"reports of round {number} are no longer accepted")
     if number > last or now < survey.taken_from(number):
         raise InvalidEnvelope("early", f"round {number} has not begun")
+
+
+class FakeClient(Client):
+    """A `Client` for these surveys, given as files or as their content in bytes.
+
+    `policy` is the app's own; its keys and pinned surveys are replaced. `seed` makes the noise
+    repeatable. No other transport can be given, so seeded reports never leave this process. The
+    clock stands at noon of the first survey's first day. As in the app, nothing is sent before
+    `consent(True)`.
+    """
+
+    def __init__(self, *surveys: Source, policy: Policy | None = None, seed: int | None = None):
+        _refuse_outside_tests()
+        self.clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
+        self.server = FakeServer(self.clock)
+        opens = [self.server.publish(survey).opens for survey in surveys]
+        if opens:
+            self.clock.now = datetime.combine(opens[0], time(12), UTC)
+        self._folder = TemporaryDirectory(prefix="deniable-", ignore_cleanup_errors=True)
+        keys = [self.server.key]
+        super().__init__(
+            "https://deniable.invalid",
+            policy=replace(policy, keys=keys, surveys=None) if policy else Policy(keys=keys),
+            state=self._folder.name,
+            now=self.clock,
+            draw=kernel_draw if seed is None else random.Random(seed).getrandbits,  # noqa: S311
+            transport=self.server,
+            send_within=0.0,
+        )
+
+    @property
+    def reports(self) -> list[SentReport]:
+        """The reports that reached the server, after a flush."""
+        self.flush()
+        return list(self.server.sent)
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
+
+def _refuse_outside_tests(environment: Mapping[str, str] = os.environ) -> None:
+    if not any(environment.get(name) for name in TEST_VARIABLES):
+        raise WrongUse(
+            "deniable.client.testing is for tests: run it under pytest, or set DENIABLE_TESTING=1"
+        )

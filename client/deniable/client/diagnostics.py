@@ -1,0 +1,50 @@
+"""Diagnostics: text from outside made safe to show, and the log `deniable.client`.
+
+The log states why nothing was fetched or sent, for those who run the app. The first failure of a
+kind in an hour is a warning; later ones are information. Messages consist of error codes and
+statuses, and of nothing that a server has written. No record contains an answer, a report or an id,
+and none depends on an answer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import time
+
+WARNING_INTERVAL_SECONDS = 3600.0
+MAX_SHOWN_CHARACTERS = 300  # before escaping
+
+_log = logging.getLogger("deniable.client")
+_log.addHandler(logging.NullHandler())  # the app decides where the log goes
+_warned: dict[str, float] = {}
+_ended = False
+
+
+def escaped(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
+    """Return the text as one short line that cannot move a cursor, colour a terminal, begin a new
+    line or change the writing direction."""
+    shown = "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode()
+        for sign in text[:limit]
+    )
+    return shown if len(text) <= limit else f"{shown}…"
+
+
+def log_failure(kind: str, message: str) -> None:
+    """Log a failure. `kind` is one of a few words, which limits the number of warnings."""
+    if _ended:
+        return
+    now = time.monotonic()
+    recent = kind in _warned and now - _warned[kind] < WARNING_INTERVAL_SECONDS
+    if not recent:
+        _warned[kind] = now
+    _log.log(logging.INFO if recent else logging.WARNING, "%s", message)
+
+
+@atexit.register
+def _end() -> None:
+    """Stop before `logging` closes its handlers: a thread that is still sending would have them
+    print tracebacks."""
+    global _ended
+    _ended = True

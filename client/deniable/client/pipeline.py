@@ -1,0 +1,198 @@
+"""The path of one answer: consent, survey, policy, ledger, randomizer, outbox, in this order.
+
+The ledger is charged durably before any noise is drawn: a crash in between wastes budget, and never
+spends it twice (state/ledger.py states why). An answer waits for the disk only for that charge. The
+answers are held by the caller and by this call, and nowhere else.
+
+Where a survey latches reports, only the first answer in a span of rounds is charged and randomized.
+Later calls send the kept report, and their values are not examined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deniable.client.net.surveys import Found, Obstacle, Surveys
+from deniable.client.outcome import Outcome
+from deniable.client.policy import Policy
+from deniable.client.state import Transaction, ledger, outbox
+from deniable.client.state.database import State
+from deniable.client.state.people import NOT_GIVEN, Consent, overruled
+from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.privacy.randomness import Draw
+
+if TYPE_CHECKING:
+    from deniable.shared.envelope import Envelope
+    from deniable.shared.survey.document import Report, Survey
+
+
+@dataclass(frozen=True)
+class ChargedRound:
+    """A round of a survey that is charged to a person. Its noise may be drawn once, or was drawn in
+    an earlier round of its span."""
+
+    id: str
+    survey: Survey
+    round: int
+    key: bytes = field(repr=False)  # the person's, for this survey
+    charges: int  # of all people, including this one
+    repeats: int | None  # the earlier round whose report is sent again
+    kept: Report | None = field(repr=False)  # that report
+
+
+class AnswerPipeline:
+    """The path of an answer through one client's state and network."""
+
+    def __init__(
+        self,
+        state: State,
+        policy: Policy,
+        surveys: Surveys,
+        now: Callable[[], datetime],
+        draw: Draw,
+        send_within: float,
+    ) -> None:
+        self._send_within = send_within
+        self._state, self._policy, self._surveys = state, policy, surveys
+        self._now, self._draw = now, draw
+
+    def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
+        """Charge, randomize and queue an answer.
+
+        Nothing depends on a value until the noise is drawn. If the noise was drawn in an earlier
+        round, nothing depends on a value at all.
+        """
+        today = self._now().astimezone(UTC).date()
+        charged = self._charged(consent, wanted, today, partial(self._obstacle, frozenset(answers)))
+        if isinstance(charged, Outcome):
+            return charged
+        self._state.note_charges(charged.charges)
+        report = charged.kept or charged.survey.report(answers, self._draw)
+        return self._queue(consent, charged, today, report)
+
+    def _charged(
+        self, consent: Consent, wanted: str, today: date, obstacle: Obstacle
+    ) -> ChargedRound | Outcome:
+        """Charge the round durably, in one transaction unless a list must be fetched or a survey
+        verified first."""
+        if consent.unkept:
+            return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
+        if not self._state.begun:
+            return overruled() or Outcome("no-consent", NOT_GIVEN)
+        with self._state.transaction() as db:
+            outbox.delete_expired(db, self._now())  # also if nothing may be asked
+            if refusal := consent.obstacle(db):
+                return refusal
+            seen = self._surveys.seen(db)
+            if known := self._surveys.known(wanted, today, seen, obstacle):
+                return self._charge(db, consent, known, today)
+        found = self._surveys.find(wanted, today, seen, obstacle)
+        if isinstance(found, Outcome):
+            return found
+        with self._state.transaction() as db:
+            return self._charge(db, consent, found, today)
+
+    def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
+        """Return why a survey is not answered, from names, kinds and caps alone."""
+        asked, cap = survey.round_billionths, self._policy.round_cap
+        if asked > cap:
+            return (
+                f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, "
+                f"and the app allows {decimal_text(cap)}"
+            )
+        kinds = {question.name: question.kind for question in survey.questions}
+        return survey.unasked(names) or self._policy.mismatch(kinds)
+
+    def _charge(
+        self, db: Transaction, consent: Consent, found: Found, today: date
+    ) -> ChargedRound | Outcome:
+        """Charge a round to the person.
+
+        Where one question is drawn, it is drawn with the noise, after the charge. Any question may
+        be drawn, so each question's own total is charged its ε. The install's total is charged what
+        a report can reveal, the largest ε. If only the drawn question were charged, the draw would
+        decide whether a cap allows the report, and an app could repeat refused calls until the draw
+        suits it. So the charge is the same for every install, answer and draw, and a crash after it
+        loses the round and never repeats it.
+
+        A span of rounds that share a report is charged under its first round.
+        """
+        survey, person = found.survey, consent.identity.person(db)
+        costs, total, round_ = survey.costs, survey.round_billionths, survey.round_of(today)
+        span, again = survey.span_of(round_), None
+        if not consent.is_given(db):
+            return Outcome("no-consent", NOT_GIVEN)
+        spent = ledger.read_ledger(db, person)
+        for id_ in found.same:
+            if ledger.is_charged(db, person, id_, round_):
+                detail = f"{_already(survey, round_)}, under the id {id_}"
+                return Outcome("already-answered", detail, found.id, round_)
+        if not ledger.is_charged(db, person, found.id, span[0]):
+            if obstacle := spent.obstacle(costs, total, self._policy):
+                return Outcome("budget-spent", obstacle, found.id, round_)
+            ledger.write_charge(db, person, spent, found.id, span[0], costs, total)
+        elif (again := ledger.use_kept_report(db, person, found.id, span, round_)) is None:
+            return Outcome("already-answered", _already(survey, round_), found.id, round_)
+        key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
+        repeats, kept = (again.drawn_in, _decoded(survey, again.payload)) if again else (None, None)
+        charges = ledger.count_charges(db)
+        return ChargedRound(found.id, survey, round_, key, charges, repeats, kept)
+
+    def _queue(
+        self, consent: Consent, charged: ChargedRound, today: date, report: Report
+    ) -> Outcome:
+        from deniable.shared.envelope import Envelope, encode_report, envelope_id
+
+        survey, round_ = charged.survey, charged.round
+        payload = encode_report(survey, report.symbols)
+        id_ = envelope_id(charged.key, charged.id, round_)
+        envelope = Envelope(charged.id, round_, id_, 1, payload)
+        packed = _packed(survey, envelope)
+        symbols = outbox.describe_report(
+            survey.questions, report.symbols, survey.drawn_from, charged.repeats
+        )
+        entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
+        until, due = (
+            survey.taken_until(round_),
+            outbox.random_moment(self._now(), self._send_within),
+        )
+        with self._state.transaction(durable=False) as db:
+            if not consent.is_given(db):  # withdrawn in the meantime: the report is discarded
+                return Outcome("no-consent", NOT_GIVEN, charged.id, round_)
+            person = consent.identity.person(db)
+            if survey.repeats and not charged.kept:
+                ledger.keep_report(db, person, survey, envelope)
+            outbox.put(db, person, envelope, packed, until, entry, self._surveys.server, due)
+        detail = "a report is on disk and will be sent"
+        return Outcome("queued", detail, charged.id, round_, report.unfit)
+
+
+def _packed(survey: Survey, envelope: Envelope) -> bytes:
+    """Return the bytes that are sent on every try; sealed if the survey has a key."""
+    if survey.sealed_to is None:
+        return envelope.pack()
+    from deniable.shared.sealed_envelope import seal
+
+    return seal(envelope, survey.sealed_to).pack()
+
+
+def _already(survey: Survey, round_: int) -> str:
+    span, detail = survey.span_of(round_), f"survey {survey.name!r} was already answered in round"
+    if not survey.repeats:
+        return f"{detail} {round_}"
+    return (
+        f"{detail} {round_}, or the one report of rounds {span[0]} to {span[-1]} is no longer "
+        "kept: no other is drawn for them"
+    )
+
+
+def _decoded(survey: Survey, payload: bytes) -> Report:
+    """Raise ValueError if the kept report is damaged."""
+    from deniable.shared.envelope import decode_report
+    from deniable.shared.survey.document import Report
+
+    return Report(decode_report(survey, payload), ())
