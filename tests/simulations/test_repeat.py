@@ -10,7 +10,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.studies.repetition import SCHEMES, Scheme
+from deniable.simulations.studies.repetition.noise_schemes import SCHEMES, Scheme
 from tests.plausible import assert_implausible, assert_plausible
 
 
@@ -144,7 +144,7 @@ def test_the_study_prints_what_has_no_limit_as_null(capsys: pytest.CaptureFixtur
 
 def test_a_kept_report_must_spend_more_than_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "repeat", "--lasting", "1"]) == 2
-    assert "--lasting is above 1" in capsys.readouterr().err
+    assert "--lasting must be above 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--rounds", "1"], ["--epsilon", "20"], ["--epsilon", "0.001"]])
@@ -154,7 +154,7 @@ def test_the_ends_of_what_may_be_asked_are_answered(
     """A single round, in which nothing changes; and ε 20, whose kept report is at twice that."""
     assert main(["simulate", "repeat", *words]) == 0
     printed = capsys.readouterr().out
-    assert ("nothing to tell but the answer" in printed) == ("--rounds" in words)
+    assert ("only the answer itself can leak" in printed) == ("--rounds" in words)
     assert "nan" not in printed
 
 

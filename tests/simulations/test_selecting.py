@@ -17,7 +17,7 @@ from deniable.shared.privacy.mechanisms import Unary
 from deniable.simulations.central import below
 from deniable.simulations.central.selection import PermuteAndFlip
 from deniable.simulations.population import fixed
-from deniable.simulations.studies.select import chances
+from deniable.simulations.studies.selection import selection_chances as chances
 from tests.plausible import assert_implausible, assert_plausible
 from tests.simulations.tree import exact_distribution
 

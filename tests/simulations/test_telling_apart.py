@@ -12,7 +12,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central import DiscreteLaplace
 from deniable.simulations.central.discrete_laplace import tulap, tulap_below
-from deniable.simulations.studies.test.powers import MODELS, ShareTest
+from deniable.simulations.studies.hypothesis_test import MODELS, ShareTest
 from tests.plausible import assert_implausible, assert_plausible
 
 

@@ -198,7 +198,8 @@ def price_figure(
 
 def plain_ticks(axes: matplotlib.axes.Axes, places: Sequence[float]) -> None:
     """Few places on a logarithmic axis, each written out."""
-    if len(places) > 1:  # of one place matplotlib would make an axis without a length
-        axes.set_xticks(places, [f"{place:,.10g}" for place in places])
+    if len(places) == 1:  # one value alone would make an axis without a length
+        axes.set_xlim(places[0] / 2, places[0] * 2)
+    axes.set_xticks(places, [f"{place:,.10g}" for place in places])
     axes.minorticks_off()
     axes.grid(visible=True, color=FAINT)

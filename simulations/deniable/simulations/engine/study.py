@@ -93,7 +93,7 @@ STUDIES = {  # name: (module in `studies`, summary)
         "what privacy costs at best: local, central and none, against the limit",
     ),
     "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
-    "test": ("test", "people needed to tell two shares apart, in each model"),
+    "test": ("hypothesis_test", "people needed to tell two shares apart, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
     "mechanisms": (
@@ -108,7 +108,10 @@ STUDIES = {  # name: (module in `studies`, summary)
         "counts",
         "many counts of everybody: one drawn question against noise on each count",
     ),
-    "select": ("select", "which of many is the most: votes, and conditions as in model selection"),
+    "select": (
+        "selection",
+        "which of many is the most: votes, and conditions as in model selection",
+    ),
     "median": ("median", "a median: local search against the exponential mechanism"),
     "regression": (
         "regression",
@@ -129,7 +132,7 @@ STUDIES = {  # name: (module in `studies`, summary)
     ),
     "attack": ("attack", "what attackers learn of one person, from counts and from reports"),
     "compose": ("composition", "many rounds: ε in all, by every way of counting it"),
-    "repeat": ("repeat", "many rounds: what fresh, latched and two-stage noise give away"),
+    "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise give away"),
 }
 ENTRY_POINT_GROUP = "deniable.studies"
 

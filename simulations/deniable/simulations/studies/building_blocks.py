@@ -73,6 +73,17 @@ def paragraphs(text: str) -> list[str]:
     return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
+def percent(value: object) -> str:
+    """Return a probability in percent, never as 100 % if it is less.
+
+    >>> percent(0.73105), percent(0.99999), percent(1.0)
+    ('73.1 %', '> 99.9 %', '100.0 %')
+    """
+    assert isinstance(value, (int, float))
+    text = f"{100 * value:.1f}"
+    return f"{'> 99.9' if text == '100.0' and value < 1 else text} %"
+
+
 def table(
     title: str,
     rows: Sequence[Row],

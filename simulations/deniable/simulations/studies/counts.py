@@ -54,7 +54,7 @@ from deniable.simulations.engine.comparison import Z95, Series, figure, look, nu
 from deniable.simulations.engine.estimator_rows import Array
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import by_series, cross, paragraphs, table
-from deniable.simulations.studies.privacy_accounts import gaussian_mu
+from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
 
 if TYPE_CHECKING:
     import matplotlib.figure

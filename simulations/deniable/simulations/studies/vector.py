@@ -46,7 +46,7 @@ from deniable.simulations.engine.comparison import Series, figure, look, number,
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population.vectors import cosines
 from deniable.simulations.studies.building_blocks import cross, paragraphs, table
-from deniable.simulations.studies.privacy_accounts import gaussian_mu
+from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
 
 PRIVUNIT = Series("local", "privunit", "devices, PrivUnit", look(0))
 CLOSEST = Series("local", "k-closest", "devices, k-closest", look(5))

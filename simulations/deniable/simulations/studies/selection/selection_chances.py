@@ -1,27 +1,27 @@
-"""How probably the right one of k is chosen, for each way of asking, and what nobody can beat.
+"""Probabilities of selecting the right one of k, for each way of asking, and what is possible.
 
-Votes: everybody has one, and the leader is ahead of each other by g. With x = e^(-ε g / 2)
+Votes: each person has one vote, and the leader is ahead of each other option by g. With
+x = e^(-ε g / 2)
 
     exponential mechanism    1 / (1 + (k - 1) x)                  also the largest with Gumbel noise
     permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
     unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
 
-a and b being the probabilities of so many reports for the leader and for another, B the sum of b; a
-tie is decided by a coin. With probability 1 - err no curator is right below
-g = ln((k - 1) (1 - err) / err) / ε: leaders are g people apart, so that each other is chosen at
+a and b being the probabilities of c reports for the leader and for another option, B the sum of b;
+a coin decides a tie. No curator is right with probability 1 - err below
+g = ln((k - 1) (1 - err) / err) / ε: leaders are g people apart, so each other option is selected at
 least e^(-ε g) as often (packing).
 
-Conditions: everybody has k values of +1 or -1, of which one has the mean δ and all others 0.
+Conditions: each person has k values of +1 or -1, of which one has the mean δ and all others 0.
 
-    none, devices    normal, of deviation s = c √(m / n), and s1 with c^2 - δ^2 for the right one:
+    none, devices    normal, with deviation s = c √(m / n), and s1 with c^2 - δ^2 for the right one:
                      c = 1, m = 1 without privacy; c = 1 / tanh(ε / 2), m = k on devices, which
                      answer one drawn condition by randomized response
-    trusted          the same counts with Gumbel noise of scale 2 / ε, which is the exponential
-                     mechanism
+    trusted          the same counts with Gumbel noise of scale 2 / ε: the exponential mechanism
 
 No devices are right below  n = 4 V k ((1 - err) ln k - ln 2) / δ^2,  V = e^ε / (e^ε - 1)^2: Fano's
-inequality, with what a report tells of k hypotheses together [2]. It holds for sequential
-interaction.
+inequality, with the information of a report about k hypotheses together [2]. It holds for
+sequential interaction.
 
 [1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
 [2] Duchi, Jordan, Wainwright 2018, JASA 113(521); for one round, Ullman 2018, arXiv:1802.02638.
@@ -38,11 +38,11 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import Unary
 from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.studies.test.powers import binomial
+from deniable.simulations.studies.hypothesis_test import binomial
 
 Array = NDArray[np.float64]
-MOST_PEOPLE = 10**12
-NODES, LIMIT = 4_001, 9.0  # of a normal distribution: beyond 9 deviations there is less than 1e-18
+MAX_PEOPLE = 10**12
+NODES, LIMIT = 4_001, 9.0  # of a normal distribution: beyond 9 deviations is less than 1e-18
 LEAST = 1e-300
 
 
@@ -62,8 +62,8 @@ def packing(options: int, epsilon: float, right: float) -> float:
 
 
 def votes(options: int, people: int, gap: int) -> tuple[int, int]:
-    """Of the leader, and of each other: as many as so many people can have alike; fewer than
-    `options` people are left out.
+    """Return the votes of the leader and of each other option; fewer than `options` people are left
+    out, so that the others are equal.
 
     >>> votes(4, 103, 20)
     (40, 20)
@@ -79,23 +79,23 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
     start_a, a = _supports(mechanism, leader, voting)
     start_b, b = _supports(mechanism, other, voting)
     upto = np.concatenate([[0.0], np.minimum(1.0, np.cumsum(b))])
-    counts = start_a + np.arange(len(a)) - start_b  # places in b
+    counts = start_a + np.arange(len(a)) - start_b  # indices into b
     above = np.clip(counts + 1, 0, len(b))
     below = np.clip(counts, 0, len(b))
-    here = np.where((counts >= 0) & (counts < len(b)), b[np.clip(counts, 0, len(b) - 1)], 0.0)
+    tied = np.where((counts >= 0) & (counts < len(b)), b[np.clip(counts, 0, len(b) - 1)], 0.0)
     high, low = upto[above], upto[below]
     # Σ_j high^j low^(k-1-j) / k, of which (high^k - low^k) / (k (high - low)) loses all digits
     # where high and low are near: there it is high^(k-1)
-    far = here > 1e-9
+    far = tied > 1e-9
     with np.errstate(divide="ignore", invalid="ignore"):
         ways = np.where(
-            far, (high**options - low**options) / (options * here), high ** (options - 1)
+            far, (high**options - low**options) / (options * tied), high ** (options - 1)
         )
     return float(a @ ways)
 
 
 def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
-    """`spread` is c, `asked` of how many conditions one is."""
+    """Return the probability for counts with spread c, where each person answers one of `asked`."""
     from scipy.special import ndtr
 
     s = spread * math.sqrt(asked / people)
@@ -105,8 +105,11 @@ def normal(options: int, people: float, delta: float, spread: float, asked: int)
 
 
 def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
-    """The right one's noisy count above all others': both distributions are averages over counts of
-    exp(-e^((count - x) / scale)), and the integral is over where the right one is."""
+    """Return the probability that the right one's noisy count is above all others.
+
+    Both distributions are averages over counts of exp(-e^((count - x) / scale)); the integral is
+    over the right one's noisy count.
+    """
     scale = 2 / epsilon
     s, s1 = math.sqrt(people) / 2, math.sqrt(people * (1 - delta**2)) / 2
     u, weights = _normal_nodes(121)
@@ -119,17 +122,17 @@ def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
 
 
 def fano(options: int, epsilon: float, delta: float, right: float) -> float:
-    """No fewer devices; nothing is said of few options."""
+    """Return the least number of devices; the bound is 0 for few options."""
     v = 1 / (4 * math.sinh(epsilon / 2) ** 2)
     return max(0.0, 4 * v * options * (right * math.log(options) - math.log(2)) / delta**2)
 
 
 def least(enough: Callable[[int], bool], start: int = 1) -> int | None:
-    """The least whole number from which on it is enough, by halving."""
+    """Return the least whole number that is enough, by bisection; None beyond `MAX_PEOPLE`."""
     most = start
     while not enough(most):
         most *= 2
-        if most > MOST_PEOPLE:
+        if most > MAX_PEOPLE:
             return None
     too_few = max(0, most // 2)
     while most - too_few > 1:
@@ -139,7 +142,8 @@ def least(enough: Callable[[int], bool], start: int = 1) -> int | None:
 
 
 def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
-    """The first count, and the probabilities from there on, of reports for one with so many."""
+    """Return the first count of reports for an option with `votes` votes, and the probabilities of
+    the counts from there on."""
     from scipy.signal import fftconvolve
 
     true, p = binomial(votes, mechanism.keep / ONE)

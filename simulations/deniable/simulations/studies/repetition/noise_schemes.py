@@ -1,16 +1,16 @@
-"""Ways to answer the same yes-or-no question in many rounds, and what they give away, exactly.
+"""Noise schemes for the same yes-or-no question in many rounds, and their exact leakage.
 
     fresh        new noise in every round
     kept         memoized: the report of each answer is drawn once, and sent again whenever that is
                  the answer
-    two-stage    such a report is kept, and randomized again in every round
+    two-stage    a kept report, randomized again in every round
     latched      the report of the first answer in a public period is sent in all its rounds
 
-Only sums over binomials here, no sampling. An observer sees every report of one install; that takes
-someone who links them, which envelope ids do not allow but a network address may.
+These are sums over binomials, without sampling. The observer sees every report of one install, and
+so must link them: envelope ids do not allow that, but a network address may.
 
-Two-stage is calibrated so that a single report spends ε: with e^a for the kept report, the second
-coin has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
+Two-stage is calibrated so that a single report has ε: with e^a for the kept report, the second coin
+has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
 
 Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS (memoized reports, randomized again: its
 permanent and instantaneous randomized response).
@@ -35,8 +35,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to repeat: `epsilon` of one report, `lasting` that of a two-stage kept report, which no
-    device sends: it may be above what one report may have."""
+    """A scheme with `epsilon` for one report, and `lasting` for the kept report of two stages.
+
+    No device sends the kept report, so its ε may be larger than one report may have.
+    """
 
     name: str
     epsilon: Epsilon
@@ -44,7 +46,7 @@ class Scheme:
 
     @cached_property
     def kept(self) -> float:
-        """The probability that what lasts over rounds is true; one half where nothing lasts."""
+        """The probability that the kept report is true; one half where none is kept."""
         if self.name == "fresh":
             return 0.5
         if self.name == "two-stage":
@@ -53,7 +55,7 @@ class Scheme:
 
     @cached_property
     def _log_kept(self) -> tuple[float, float]:
-        """Of what lasts: that it is true, and that it is not, however little that is."""
+        """The log probabilities that the kept report is true and that it is false."""
         if self.name != "two-stage":
             return math.log(self.kept), math.log(1 - self.kept)
         lasting = float(self.lasting)
@@ -61,8 +63,8 @@ class Scheme:
         return true, true - lasting
 
     @cached_property
-    def each(self) -> float:
-        """The probability that a round's report is what lasts; for fresh noise, that it is true."""
+    def sent(self) -> float:
+        """The probability that a round sends the kept report; for fresh noise, the true answer."""
         if self.name == "fresh":
             return truth(self.epsilon)
         if self.name == "two-stage":
@@ -72,22 +74,26 @@ class Scheme:
         return 1.0
 
     def guarantee(self, rounds: int) -> float:
-        """ε about an answer that stays the same for so many rounds."""
+        """Return the ε of an answer that stays the same for this number of rounds."""
         if self.name == "fresh":
             return float(self.epsilon) * rounds
         return float(self.lasting if self.name == "two-stage" else self.epsilon)
 
     def guess_right(self, rounds: int) -> float:
-        """The probability that an observer guesses an answer that never changes: by majority, which
-        is the best guess; a tie is decided by a coin."""
+        """Return the probability that an observer guesses an answer that never changes.
+
+        The majority is the best guess; a coin decides a tie.
+        """
         ones = np.arange(rounds + 1)
         probabilities = self._sequences(ones, rounds, True) + _log_choose(rounds, ones)
         worth = np.where(2 * ones > rounds, 1.0, np.where(2 * ones == rounds, 0.5, 0.0))
         return float(np.exp(probabilities) @ worth)
 
     def flip_right(self, rounds: int) -> float:
-        """The probability of telling an answer that never changes from one that changes halfway,
-        both being equally likely: (1 + total variation) / 2."""
+        """Return the probability of detecting rightly whether an answer changed halfway or never.
+
+        Both are equally likely, so it is (1 + total variation) / 2.
+        """
         half = rounds // 2
         if self.name == "latched" or half == 0:
             return 0.5
@@ -97,12 +103,14 @@ class Scheme:
 
     @property
     def flip_shown(self) -> float:
-        """Kept: the probability that reports change when the answer does, and so show it."""
+        """The probability that kept reports change when the answer does, and so reveal it."""
         return self.kept**2 + (1 - self.kept) ** 2
 
     def flip_epsilon(self, rounds: int) -> float:
-        """The largest logarithm of a ratio of probabilities, over all reports and all times of a
-        change, between an answer that never changes and one that changes once."""
+        """Return the ε between an answer that never changes and one that changes once.
+
+        It is the largest log ratio of probabilities, over all reports and all times of a change.
+        """
         if self.name == "latched":
             return 0.0
         if self.name == "kept" and rounds > 1:
@@ -114,9 +122,11 @@ class Scheme:
         return worst
 
     def _histories(self, change: int, rounds: int) -> tuple[Array, Array, Array]:
-        """For every number of ones before and after: log probability of one such sequence if the
-        answer stays yes, the same if it becomes no, and the log of how many such sequences there
-        are."""
+        """Return three arrays, for every number of ones before and after the change.
+
+        They are the log probability of one such sequence if the answer stays yes, the same if it
+        becomes no, and the log number of such sequences.
+        """
         before, after = np.arange(change + 1)[:, None], np.arange(rounds - change + 1)[None, :]
         never = self._sequences(before + after, rounds, True)
         flip = self._sequences(before, change, True) + self._sequences(
@@ -126,9 +136,9 @@ class Scheme:
         return never, flip, ways
 
     def _sequences(self, ones: NDArray[np.int64], rounds: int, answer: bool) -> Array:
-        """Log probability of one sequence with so many ones, given the answer in all its rounds."""
+        """Return the log probability of one sequence with these ones, for a constant answer."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            hit, miss = np.log(self.each), np.log1p(-self.each)
+            hit, miss = np.log(self.sent), np.log1p(-self.sent)
             as_one = _times(ones, hit) + _times(rounds - ones, miss)
             as_zero = _times(ones, miss) + _times(rounds - ones, hit)
         if self.name == "fresh":
@@ -142,11 +152,11 @@ def truth(epsilon: Epsilon) -> float:
 
 
 def _times(count: NDArray[np.int64], logarithm: float) -> Array:
-    """count · logarithm, and nothing where there is none to count, also at -infinity."""
+    """Return count · logarithm, and 0 where the count is 0, even if the logarithm is infinite."""
     return np.where(count == 0, 0.0, count * logarithm)
 
 
-def _log_choose(total: int, some: NDArray[np.int64]) -> Array:
+def _log_choose(total: int, chosen: NDArray[np.int64]) -> Array:
     from scipy.special import gammaln
 
-    return np.asarray(gammaln(total + 1) - gammaln(some + 1) - gammaln(total - some + 1))
+    return np.asarray(gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1))

@@ -1,14 +1,14 @@
-"""Which is the most? Votes with a leader, and many conditions of which one holds more often.
+"""Selection: votes with a leader, and many conditions of which one holds more often.
 
-`chances.py` has the probabilities, and what nobody can beat. The first question is a report noisy
+`selection_chances.py` has the probabilities and the limits. The first question is a report noisy
 max; the second is model selection, where each of 2^d models is a condition.
 
 The JSON form: `options`, `rows` (`question` votes or conditions, `model` none, central or local,
-`estimator`, `epsilon`, `options` how many there are to choose from, `people`, `exact` the
-probability of the right choice there, `measured` with its Monte-Carlo error `error`, `gap_needed`
-by which the leader has to be ahead, `people_needed`, each for the probability that was asked for,
-and `limit`, the least gap or number of people with which anybody of this model is right as often)
-and `findings`. What does not belong to a question is null.
+`estimator`, `epsilon`, `options` to select from, `people`, `exact` the probability of the right
+choice there, `measured` with its Monte-Carlo error `error`, `gap_needed` by which the leader has to
+be ahead, `people_needed`, both for the requested probability, and `limit`, the least gap or number
+of people with which any mechanism of this model is right as often) and `findings`. Columns of the
+other question are null.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.engine import option
 from deniable.simulations.engine.study import Cell, Options, Row, Study
 from deniable.simulations.population import fixed
-from deniable.simulations.studies.select import chances
-from deniable.simulations.studies.select.report import report
+from deniable.simulations.studies.building_blocks import sweep
+from deniable.simulations.studies.selection import selection_chances as chances
+from deniable.simulations.studies.selection.selection_report import report
 
 Array = NDArray[np.float64]
 
@@ -36,25 +37,20 @@ Array = NDArray[np.float64]
 OPTIONS = (
     option.epsilons("0.5,1,2"),
     option.Option(
-        "options", "2,4,16,64,256,1024", option.several(option.whole(2, 4096)), "to choose from"
+        "options", "2,4,16,64,256,1024", option.several(option.whole(2, 4096)), "to select from"
     ),
     option.Option("people", 100_000, option.whole(100, 10**8), "who vote", "N"),
     option.Option(
-        "delta", 0.1, option.inside(), "the mean of the right condition, all others' is 0", "MEAN"
+        "delta", 0.1, option.inside(), "the mean of the right condition; all others have 0", "MEAN"
     ),
-    option.Option("right", 0.9, option.inside(0.5), "how probably the right one is chosen", "P"),
+    option.Option("right", 0.9, option.inside(0.5), "probability of selecting the right one", "P"),
     option.repetitions(1_000),
 )
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    shared = {key: options[key] for key in ("people", "delta", "right", "repetitions")}
-    return [
-        {"question": question, "epsilon": epsilon, "options": k, **shared}
-        for question in ("votes", "conditions")
-        for epsilon in options["epsilon"]
-        for k in options["options"]
-    ]
+    lists = {key: options[key] for key in ("epsilon", "options")}
+    return sweep(options, question=("votes", "conditions"), **lists)
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
@@ -64,7 +60,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 def _row(
     cell: Cell, model: str, estimator: str, exact: float | None, right: Array, **more: Any
 ) -> Row:
-    """`right` is for each repetition whether the choice was. Any: numbers, or None."""
+    """Return a row; `right` is whether each repetition chose rightly. Any: numbers, or None."""
     times = len(right)
     measured = float(right.mean()) if times else None
     return {
@@ -96,22 +92,25 @@ def _votes(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         ("exponential", chances.exponential, generator.gumbel),
         ("permute-and-flip", chances.permute_and_flip, generator.exponential),
     ):
-        gap = _real_gap(lambda g, chance=chance: chance(k, e, g) - right)
+        gap = _real_gap(partial(chance, k, e), right)
         noisy = noise(scale=2 / e, size=(times, k))
         noisy[:, 0] += gap
-        found = noisy.argmax(axis=1) == 0
+        chosen = noisy.argmax(axis=1) == 0
         more = {"gap_needed": gap, "limit": limit}
-        rows.append(_row(cell, "central", name, chance(k, e, gap), found, **more))
+        rows.append(_row(cell, "central", name, chance(k, e, gap), chosen, **more))
     return [*rows, _local_votes(cell, epsilon, k, people, generator)]
 
 
-def _real_gap(above: Any) -> float:  # Any: a function of the gap, which grows
+def _real_gap(chance: Callable[[float], float], right: float) -> float:
+    """Return the gap at which an increasing probability reaches `right`, or 0."""
     from scipy.optimize import brentq
 
     most = 1.0
-    while above(most) < 0:
+    while chance(most) < right:
         most *= 2
-    return float(brentq(above, 0, most, xtol=1e-12)) if above(0) < 0 else 0.0
+    if chance(0) >= right:
+        return 0.0
+    return float(brentq(lambda gap: chance(gap) - right, 0, most, xtol=1e-12))
 
 
 def _local_votes(
@@ -125,13 +124,13 @@ def _local_votes(
     leader, other = chances.votes(k, people, gap)
     held = [leader, *[other] * (k - 1)]
     counts = fixed(Unary(epsilon, k), held, int(cell["repetitions"]), generator).counts
-    found = _first_is_most(counts.astype(float), generator)
+    chosen = _first_is_largest(counts.astype(float), generator)
     exact = chances.unary(k, epsilon, people, gap)
-    return _row(cell, "local", "unary", exact, found, people=sum(held), gap_needed=gap)
+    return _row(cell, "local", "unary", exact, chosen, people=sum(held), gap_needed=gap)
 
 
-def _first_is_most(values: Array, generator: np.random.Generator) -> Array:
-    """For each repetition; a tie of whole numbers is decided by a coin."""
+def _first_is_largest(values: Array, generator: np.random.Generator) -> Array:
+    """Return for each repetition whether the first is largest; a coin decides ties."""
     coins = generator.random(values.shape) * 1e-3
     return np.asarray((values + coins).argmax(axis=1) == 0)
 
@@ -143,19 +142,19 @@ def _conditions(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     epsilon, k = Epsilon(str(cell["epsilon"])), int(cell["options"])
     right, delta, e = float(cell["right"]), float(cell["delta"]), float(epsilon)
     spread = 1 / math.tanh(e / 2)
-    asked: dict[tuple[str, str], Callable[[int], float]] = {
+    models: dict[tuple[str, str], Callable[[int], float]] = {
         ("none", "mean"): lambda n: chances.normal(k, n, delta, 1, 1),
         ("central", "gumbel"): lambda n: chances.trusted(k, n, delta, e),
         ("local", "randomized-response"): lambda n: chances.normal(k, n, delta, spread, k),
     }
     rows = []
-    for (model, name), chance in asked.items():
+    for (model, name), chance in models.items():
         limit = chances.fano(k, e, delta, right) or None if model == "local" else None
         needed = chances.least(partial(_enough, chance, right), 2)
-        assert needed is not None, "normal distributions get as narrow as one likes"
-        found = _choose(name, epsilon, k, needed, delta, int(cell["repetitions"]), generator)
+        assert needed is not None, "normal distributions become arbitrarily narrow"
+        chosen = _choose(name, epsilon, k, needed, delta, int(cell["repetitions"]), generator)
         more = {"people": needed, "people_needed": needed, "limit": limit}
-        rows.append(_row(cell, model, name, chance(needed), found, **more))
+        rows.append(_row(cell, model, name, chance(needed), chosen, **more))
     return rows
 
 
@@ -172,7 +171,7 @@ def _choose(
     times: int,
     generator: np.random.Generator,
 ) -> Array:
-    """Whether the right condition, the first, was chosen: by counts of +1, or of reports."""
+    """Return whether the right condition, the first, was chosen: by counts of +1, or of reports."""
     rates = np.full(k, 0.5)
     rates[0] += delta / 2
     if name == "randomized-response":
@@ -180,14 +179,11 @@ def _choose(
         keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
         asked = generator.multinomial(people, np.full(k, 1 / k), times)
         reports = generator.binomial(asked, lie + (keep - lie) * rates)
-        return _first_is_most(reports / np.maximum(asked, 1) * people, generator)
+        return _first_is_largest(reports / np.maximum(asked, 1) * people, generator)
     counts = generator.binomial(people, rates, (times, k)).astype(float)
     if name == "gumbel":
         counts += generator.gumbel(scale=2 / float(epsilon), size=counts.shape)
-    return _first_is_most(counts, generator)
-
-
-# What was found
+    return _first_is_largest(counts, generator)
 
 
 STUDY = Study(

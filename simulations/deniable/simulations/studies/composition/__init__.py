@@ -21,7 +21,6 @@ import numpy as np
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import figure, look, number, pick
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.studies import privacy_accounts as accounts
 from deniable.simulations.studies.building_blocks import (
     chart,
     marked_line,
@@ -29,6 +28,7 @@ from deniable.simulations.studies.building_blocks import (
     sweep,
     table,
 )
+from deniable.simulations.studies.composition import privacy_accounts as accounts
 
 if TYPE_CHECKING:
     import matplotlib.figure
