@@ -67,6 +67,8 @@ NOT_RUN = {
     ("server/DEPLOYING.md", "Its backups"): "tests/server/test_postgres.py runs the same tools",
     ("server/DEPLOYING.md", "A proxy"): "nginx",
     ("server/README.md", "How it fits together"): "a drawing",
+    ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
+    ("shared/ARCHITECTURE.md", "The path of a page"): "a drawing",
     ("shared/PROTOCOL.md", "4. Envelopes"): "a form; tests/vectors has whole ones",
     (
         "tests/conformance/README.md",
@@ -214,7 +216,7 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
         assert re.search(rf"^{people} people tell it to ± 0\.0(1|0999),", said, re.MULTILINE), said
         assert f"about {direct} direct ones" in said
     (forty,) = re.findall(
-        r"Forty people at ε 1 tell a share to (± [\d.]+) \(`deniable (.+)`\)", shown
+        r"Forty people at ε 1 give a share to (± [\d.]+) \(`deniable (.+)`\)", shown
     )
     assert f"40 people tell it to {forty[0]}," in printed(capsys, forty[1])
 
