@@ -31,8 +31,8 @@ from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.number import Number
 from deniable.simulations.central import DiscreteLaplace, discrete_laplace, discrete_laplace_sum
 from deniable.simulations.population import JOINT, drawn, fixed, on_grid
-from deniable.simulations.population.rounding import grid_distribution
 from deniable.simulations.population.walk import walk_rate, walk_rows
+from deniable.simulations.population.whole_numbers import grid_distribution
 from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible
 

@@ -139,8 +139,7 @@ class Journal:
 
 
 def _program_digest(study: Study) -> str:
-    """Return a digest of every source file that a cell's numbers may depend on: ours and the
-    study's own."""
+    """Return a digest of every source file on which a cell's numbers may depend."""
     digest = hashlib.sha256()
     roots = [import_module(f"deniable.{part}").__path__[0] for part in PARTS]
     sources = [path for root in roots for path in sorted(Path(root).rglob("*.py"))]

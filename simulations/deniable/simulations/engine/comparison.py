@@ -1,20 +1,18 @@
-"""Local against central, for the same question and the same ε: rows, words and figures for it.
+"""Comparison of local and central mechanisms for the same question and the same ε.
 
 Every study of this kind has rows of one form: `model`, `mechanism`, `epsilon`, `people`, and the
 mean squared error of the estimate, `exact` by formula and `measured` with its Monte-Carlo standard
 error `measured_error`. The price of locality is the ratio of two exact errors: how many times the
 people it takes, as errors of local mechanisms fall with 1 / n.
 
-There are two questions, and a study that answers both says so: of *these people*, where only noise
-is drawn, in the columns above; and of *the population they are drawn from*, which has the error of
-sampling as well, in `exact_drawn`, `measured_drawn`, `error_drawn`. `limit`, `limit_drawn` are what
-no mechanism of the same model is below, null where that is not known.
+There are two questions, and a study that answers both distinguishes them. For *these people* only
+the noise is random: the columns above. For *the population they are drawn from* the error includes
+that of sampling: `exact_drawn`, `measured_drawn`, `error_drawn`. No mechanism of the same model has
+a smaller error than `limit` and `limit_drawn`; they are null where no limit is known.
 
-What a shuffler buys: reports that say more, each alone, and give away as little when mixed.
-
-How much more, ε₀ for ε, is what the planner says too (`deniable.server.planning.shuffled`).
-Reports are those of the mechanism that a question would have at ε₀, one from each person; with
-several reports from each, shufflers can do better, at least in theory.
+A shuffler lets reports use a larger ε₀ each, as they are mixed with those of n honest people; the
+planner computes the same ε₀ for ε (`deniable.server.planning.shuffled`). With several reports from
+each person shufflers can do better, at least in theory.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many st
 
 @dataclass(frozen=True)
 class Series:
-    """One mechanism in tables and figures: what readers see it called, and its look."""
+    """One mechanism in tables and figures: its label, and its look."""
 
     model: str
     mechanism: str
@@ -52,7 +50,7 @@ class Series:
 def row(
     series: Series, epsilon: str, people: int, exact: float, errors: NDArray[np.floating]
 ) -> dict[str, str | int | float | None]:
-    """`errors` are the deviations from the truth, one for each repetition."""
+    """Return a row, where `errors` are deviations from the truth, one for each repetition."""
     squares = errors**2
     return {
         "model": series.model,
@@ -67,7 +65,7 @@ def row(
 
 
 def drawn_columns(exact: float, errors: NDArray[np.floating]) -> dict[str, float]:
-    """What is added to a row about the population that the people are drawn from."""
+    """Return the columns about the population from which the people are drawn."""
     squares = errors**2
     return {
         "exact_drawn": exact,
@@ -83,18 +81,18 @@ def number(row: Row, key: str) -> float:
 
 
 def pick(rows: Sequence[Row], **wanted: object) -> list[Row]:
-    """The rows in which these keys have these values."""
+    """Return the rows in which these keys have these values."""
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
 def one(rows: Sequence[Row], **wanted: object) -> Row:
-    (found,) = pick(rows, **wanted)
-    return found
+    (row,) = pick(rows, **wanted)
+    return row
 
 
 @dataclass(frozen=True)
 class Side:
-    """Which of the two questions: what readers see it called, and its columns."""
+    """One of the two questions: its label, and its columns."""
 
     label: str
     exact: str
@@ -111,12 +109,12 @@ DRAWN = Side(
 
 
 def half_width(row: Row, side: Side = THESE) -> float:
-    """What ± stands for everywhere here: 1.96 standard errors, by the formula."""
+    """Return 1.96 standard errors by formula: the meaning of every ±."""
     return Z95 * math.sqrt(number(row, side.exact))
 
 
 def middle(values: Sequence[Any]) -> Any:
-    """The one that a figure for a single value shows; Any: whatever is listed."""
+    """Return the value that a figure shows if it can show only one. Any: of any type."""
     return values[(len(values) - 1) // 2]
 
 
@@ -128,15 +126,17 @@ def error_figure(
     scale: float,
     sides: Sequence[Side] = (THESE,),
 ) -> matplotlib.figure.Figure:
-    """± against people: lines by formula, points as measured, each line named at its end; one
-    panel for each side of the question, on the same scale."""
+    """Draw ± against people: formulas as lines, named at their ends, and measured errors as points.
+
+    Each side of the question has a panel, on the same scale.
+    """
     figure = new_figure(width=7.0 if len(sides) == 1 else 9.4)
     panels = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
     ends: list[tuple[float, Series]] = []
     people = [number(r, "people") for r in rows]
     for side, axes in zip(sides, panels, strict=True):
-        ends = [end for each in series for end in _draw(axes, rows, each, side, scale)]
-        if min(people) == max(people):  # no axis can be made from one number
+        ends = [end for s in series for end in _draw(axes, rows, s, side, scale)]
+        if min(people) == max(people):  # a single number gives no axis
             axes.set_xlim(people[0] / 2, people[0] * 2)
         axes.set(xscale="log", yscale="log", xlabel="people")
         axes.set_title(side.label if len(sides) > 1 else title)
@@ -149,44 +149,42 @@ def error_figure(
 
 
 def _draw(
-    axes: Any, rows: Sequence[Row], each: Series, side: Side, scale: float
+    axes: Any, rows: Sequence[Row], series: Series, side: Side, scale: float
 ) -> list[tuple[float, Series]]:
-    """One line and its points; where it ends. Any: axes are untyped in their 3-d variants."""
-    found = pick(rows, model=each.model, mechanism=each.mechanism)
-    if not found:
+    """Draw one line and its points; return its end. Any: axes are untyped in 3-d variants."""
+    chosen = pick(rows, model=series.model, mechanism=series.mechanism)
+    if not chosen:
         return []
-    people = [number(r, "people") for r in found]
-    exact = [scale * half_width(r, side) for r in found]
-    measured = [scale * Z95 * math.sqrt(number(r, side.measured)) for r in found]
+    people = [number(r, "people") for r in chosen]
+    exact = [scale * half_width(r, side) for r in chosen]
+    measured = [scale * Z95 * math.sqrt(number(r, side.measured)) for r in chosen]
     bars = [  # three standard errors, through the square root
         3 * m * number(r, side.error) / (2 * number(r, side.measured)) if m else 0.0
-        for m, r in zip(measured, found, strict=True)
+        for m, r in zip(measured, chosen, strict=True)
     ]
-    axes.plot(people, exact, color=each.look.color, linestyle=each.look.dash)
+    axes.plot(people, exact, color=series.look.color, linestyle=series.look.dash)
     axes.errorbar(
-        people, measured, yerr=bars, fmt=each.look.marker, color=each.look.color, capsize=2
+        people, measured, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2
     )
-    return [(exact[-1], each)]
+    return [(exact[-1], series)]
 
 
 def _label_ends(axes: Any, ends: list[tuple[float, Series]], people: float) -> None:
-    """Names at the lines' right ends, moved apart where they would overlap; Any: axes are untyped
-    in their 3-d variants."""
+    """Name the lines at their right ends, moved apart where names would overlap."""
     low, high = (math.log10(limit) for limit in axes.get_ylim())
-    least_gap, last = 0.055 * (high - low), -math.inf
-    for value, each in sorted(ends, key=lambda end: end[0]):
-        place = max(math.log10(value), last + least_gap)
-        last = place
+    height, min_gap = -math.inf, 0.055 * (high - low)
+    for value, series in sorted(ends, key=lambda end: end[0]):
+        height = max(math.log10(value), height + min_gap)
         axes.annotate(
-            each.label,
+            series.label,
             xy=(people, value),
-            xytext=(1.02, (place - low) / (high - low)),
+            xytext=(1.02, (height - low) / (high - low)),
             textcoords=axes.transAxes,
             va="center",
             fontsize=9,
             arrowprops={
                 "arrowstyle": "-",
-                "color": each.look.color,
+                "color": series.look.color,
                 "lw": 1.2,
                 "shrinkB": 3,
                 "relpos": (0, 0.5),
@@ -203,22 +201,21 @@ def error_table(
     unit: str,
     side: Side = THESE,
 ) -> Table:
-    """One line for each ε and number of people, one column for each mechanism."""
+    """Return a table with a line for each ε and number of people, and a column per mechanism."""
     keys = list(dict.fromkeys((r["epsilon"], r["people"]) for r in rows))
     lines = []
     for epsilon, people in keys:
         cells = []
-        for each in series:
-            found = pick(
-                rows, epsilon=epsilon, people=people, model=each.model, mechanism=each.mechanism
-            )
-            cells.append(f"± {figure(scale * half_width(found[0], side))}{unit}" if found else "")
+        for s in series:
+            names = {"model": s.model, "mechanism": s.mechanism}
+            chosen = pick(rows, epsilon=epsilon, people=people, **names)
+            cells.append(f"± {figure(scale * half_width(chosen[0], side))}{unit}" if chosen else "")
         lines.append([str(epsilon), f"{people:,}", *cells])
-    return Table(title, ["ε", "people", *(each.label for each in series)], lines)
+    return Table(title, ["ε", "people", *(s.label for s in series)], lines)
 
 
 def figure(value: float) -> str:
-    """Three digits, without an exponent while that can be read.
+    """Return a number with three digits, without an exponent where it stays readable.
 
     >>> figure(0.012345), figure(1234567.0), figure(1.5e-9)
     ('0.0123', '1,230,000', '1.5e-09')
@@ -231,29 +228,30 @@ def figure(value: float) -> str:
     return f"{round(value, digits):,.{max(0, digits)}f}"
 
 
-def worst_deviation(rows: Sequence[Row]) -> float:
-    """The largest distance of a measured error from its exact one, in Monte-Carlo errors."""
+def worst_deviation(rows: Sequence[Row], error: str) -> float:
+    """Return the largest distance of a measured error from its formula, in Monte-Carlo errors."""
     return max(
-        abs(number(r, "measured") - number(r, "exact")) / number(r, "measured_error")
+        abs(number(r, "measured") - number(r, "exact")) / number(r, error)
         for r in rows
-        if number(r, "measured_error") > 0
+        if r["exact"] is not None and r["measured"] is not None and number(r, error) > 0
     )
 
 
 def check_words(rows: Sequence[Row]) -> str:
+    worst = worst_deviation(rows, "measured_error")
     return (
         f"Measured by drawing whole populations {int(number(rows[0], 'repetitions')):,} times for "
         f"each line of the table: the largest distance of a measured mean squared error from its "
-        f"formula is {worst_deviation(rows):.1f} Monte-Carlo errors, among {len(rows)} of them."
+        f"formula is {worst:.1f} Monte-Carlo errors, among {len(rows)} of them."
     )
 
 
-def look(place: int) -> Look:
-    return LOOKS[place]
+def look(number: int) -> Look:
+    return LOOKS[number]
 
 
 def cells_document(options: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """What --json prints: the options, and the rows as cells. Any: what JSON can hold."""
+    """Return the document that --json prints: the options, and the rows as cells."""
     return {"options": dict(options), "cells": [dict(row) for row in rows]}
 
 
@@ -262,5 +260,5 @@ SHUFFLED = Series("shuffled", "shuffled", "shuffled", Look("#8c510a", "X", (0, (
 
 
 def delta_option() -> option.Option:
-    words = "the probability that a shuffler's promise gives up"
+    words = "probability with which a shuffler's promise may fail"
     return option.Option("delta", DELTA, option.inside(), words, "δ")

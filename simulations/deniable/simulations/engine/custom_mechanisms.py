@@ -1,8 +1,8 @@
-"""The mechanisms of a study: ours by name, and own ones, a class or `package.module:Class`.
+"""Mechanisms of a study: ours by name, and custom ones as a class or `package.module:Class`.
 
-An own mechanism is a NumberTable or a SupportDesign, which need not be installed: the module that
-it stands in can be imported, here and in every process of a pool. It is held to its ε by exact
-arithmetic before anything is drawn from it.
+A custom mechanism is a NumberTable or a SupportDesign, which need not be installed as long as its
+module can be imported, here and in every process of a pool. It is held to its ε by exact arithmetic
+before anything is drawn from it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations.engine import option
 
-SHAPES = (NumberTable, SupportDesign)
+FAMILIES = (NumberTable, SupportDesign)
 
 
 def mechanisms_option(kind: str, names: str = "") -> option.Option:
-    """`names` are the mechanisms where nothing is said; all of this kind if they are none."""
+    """Return the option `mechanisms`, by default `names` or all of this kind."""
 
     def read(name: str, given: Any) -> str:  # Any: a class, or its name
         if isinstance(given, type):
@@ -32,33 +32,35 @@ def mechanisms_option(kind: str, names: str = "") -> option.Option:
         find(kind, str(given), name)
         return str(given)
 
-    words = "mechanisms, own ones as package.module:Class"
+    words = "mechanisms; a custom one as package.module:Class"
     default = names or ",".join(mechanisms(kind))
     return option.Option("mechanisms", default, option.several(read), words)
 
 
 def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
-    """The mechanism of this text; WrongUse, under this name, where there is none."""
+    """Return the mechanism with this name; `name` is the option that an error blames."""
     if text in mechanisms(kind):
         return mechanisms(kind)[text]
     module, _, path = text.partition(":")
     if not path:
         known = ", ".join(mechanisms(kind))
         raise WrongUse(
-            f"{name}: {text!r} is none of {known}; an own mechanism is package.module:Class"
+            f"{name}: {text!r} is none of {known}; a custom mechanism is package.module:Class"
         )
     try:
-        found: Any = import_module(module)  # Any: whatever stands there
+        mechanism: Any = import_module(module)  # Any: whatever the module holds
         for part in path.split("."):
-            found = getattr(found, part)
+            mechanism = getattr(mechanism, part)
     except ModuleNotFoundError as error:
-        here = "a module of this folder is found by `python -m deniable simulate`"
-        raise WrongUse(f"{name}: there is no {text}: {error}; {here}") from None
+        hint = "for a module in this folder, run `python -m deniable simulate`"
+        raise WrongUse(f"{name}: there is no {text}: {error}; {hint}") from None
     except (ImportError, AttributeError) as error:
         raise WrongUse(f"{name}: there is no {text}: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, SHAPES) and found.kind == kind):
+    if not (isinstance(mechanism, type) and issubclass(mechanism, FAMILIES)) or (
+        mechanism.kind != kind
+    ):
         raise WrongUse(f"{name}: {text} is no mechanism for a question of the kind {kind}")
-    return found
+    return mechanism
 
 
 def label(kind: str, text: str) -> str:
@@ -66,7 +68,7 @@ def label(kind: str, text: str) -> str:
 
 
 def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
-    """On the grid where it errs least."""
+    """Return the mechanism on the grid where its error is smallest."""
     if text in mechanisms("number"):
         return best_table(epsilon, name=text)
     mechanism = find("number", text)

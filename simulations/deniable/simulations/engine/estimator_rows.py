@@ -1,13 +1,12 @@
-"""Rows of a study that are named by `model` and `estimator`; `drawing.py` draws them.
+"""Rows that are named by `model` and `estimator`, and figures of them.
 
 exact       the mean squared error by formula; null where there is none
 first_order a formula for many people, in studies where not every error has an exact one
-measured    the same of errors that were drawn, with its Monte-Carlo error `error`
-limit       what no estimator of the same model is below; null where that is not known
+measured    the mean squared error of simulated errors, with its Monte-Carlo error `error`
+limit       no estimator of the same model has a smaller error; null where no limit is known
 
-Lines of rows: by formula and as measured, limits, panels side by side, prices.
-
-Lines are formulas, points are measured, dots are limits, in the colour of the series or model.
+In figures, lines are formulas, points are measured and dotted lines are limits, in the colour of
+the series or model.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.simulations.engine import comparison
 from deniable.simulations.engine.comparison import Series, look, number, one, pick
 from deniable.simulations.engine.figures import FAINT, new_figure
 from deniable.simulations.engine.study import Options, Row
@@ -27,79 +27,72 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-
 Array = NDArray[np.floating]
 Whole = NDArray[np.int64]
-LIMITS = ("limit", "limit_drawn")  # of rows about both questions
+LIMITS = ("limit", "limit_drawn")  # columns of rows about both questions
 FORMULA = "first_order"
-NOTHING: dict[str, None] = {"measured": None, "error": None}  # is drawn
+NOT_MEASURED: dict[str, None] = {"measured": None, "error": None}
+LIMIT_DASH = (0, (1, 1.5))
 
 
 def measured(squares: Array) -> dict[str, float]:
-    """Of squared errors, one for each repetition."""
+    """Return the columns for squared errors, one for each repetition."""
     spread = float(squares.std(ddof=1) / math.sqrt(len(squares)))
     return {"measured": float(squares.mean()), "error": spread}
 
 
 def document(options: Options, rows: Sequence[Row], findings: Sequence[str]) -> dict[str, Any]:
-    """What --json prints. Any: what JSON can hold."""
+    """Return the document that --json prints."""
     return {"options": dict(options), "rows": [dict(row) for row in rows], "findings": findings}
 
 
-def of(rows: Sequence[Row], series: Series, **wanted: object) -> list[Row]:
+def series_rows(rows: Sequence[Row], series: Series, **wanted: object) -> list[Row]:
     return pick(rows, model=series.model, estimator=series.mechanism, **wanted)
 
 
-def value(rows: Sequence[Row], series: Series, key: str = "exact", **wanted: object) -> float:
-    found = one(rows, model=series.model, estimator=series.mechanism, **wanted)
-    return number(found, key)
+def series_value(
+    rows: Sequence[Row], series: Series, key: str = "exact", **wanted: object
+) -> float:
+    return number(one(rows, model=series.model, estimator=series.mechanism, **wanted), key)
 
 
-def run_by_the_curator(rows: Sequence[Row], trusted: Sequence[Series]) -> list[Row]:
-    """The best local estimator, where a curator who runs it does better than with all of these."""
+def curator_row(rows: Sequence[Row], trusted: Sequence[Series]) -> list[Row]:
+    """Return the best local estimator as a curator's row if it has less error than `trusted`."""
     local = min(
         (row for row in pick(rows, model="local") if row["exact"] is not None),
         key=lambda row: number(row, "exact"),
     )
-    if number(local, "exact") >= min(value(rows, each) for each in trusted):
+    if number(local, "exact") >= min(series_value(rows, series) for series in trusted):
         return []
-    (like,) = of(rows, trusted[0])
+    (like,) = series_rows(rows, trusted[0])
     return [{**local, "model": "central", **{key: like[key] for key in LIMITS}}]
 
 
 def worst_deviation(rows: Sequence[Row]) -> float:
-    """The largest distance of a measured error from its formula, in Monte-Carlo errors."""
-    return max(
-        abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
-        for row in rows
-        if row["exact"] is not None and row["measured"] is not None and number(row, "error") > 0
-    )
+    return comparison.worst_deviation(rows, "error")
 
 
 def ratios(rows: Sequence[Row], people: int, key: str = "exact") -> str:
-    """From the least to the largest of measured errors by their formulas."""
-    found = [number(row, "measured") / number(row, key) for row in pick(rows, people=people)]
-    return f"{min(found):.2f} to {max(found):.2f}"
+    """Return the range of measured errors divided by their formulas, as text."""
+    values = [number(row, "measured") / number(row, key) for row in pick(rows, people=people)]
+    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def price(rows: Sequence[Row], local: Series, central: Series) -> float:
-    return value(rows, local) / value(rows, central)
-
-
-DOTS = (0, (1, 1.5))  # of limits, in every study
+    return series_value(rows, local) / series_value(rows, central)
 
 
 def panels(
     titles: Sequence[str], against: str, unit: str, width: float = 9.4
 ) -> tuple[matplotlib.figure.Figure, list[matplotlib.axes.Axes]]:
-    """Side by side on one scale, both axes logarithmic."""
+    """Return a figure of panels side by side on one scale, with logarithmic axes."""
     figure = new_figure(width=width)
-    found = list(figure.subplots(1, len(titles), sharey=True, squeeze=False)[0])
-    for axes, title in zip(found, titles, strict=True):
+    all_axes = list(figure.subplots(1, len(titles), sharey=True, squeeze=False)[0])
+    for axes, title in zip(all_axes, titles, strict=True):
         axes.set(xscale="log", yscale="log", xlabel=against, title=title)
         axes.grid(visible=True)
-    found[0].set_ylabel(unit)
-    return figure, found
+    all_axes[0].set_ylabel(unit)
+    return figure, all_axes
 
 
 def both_questions(
@@ -110,14 +103,17 @@ def both_questions(
     limited: Series | None = None,
     drawn: bool = False,
 ) -> matplotlib.figure.Figure:
-    """Errors about these people, and about the population that they are drawn from, where the last
-    series is no privacy; `words` are the title and the unit. `drawn` if the second are measured."""
+    """Draw errors about these people, and about the population that they are drawn from.
+
+    The last series is no privacy; `words` are the title and the unit. `drawn` states that the
+    errors about the population are measured too.
+    """
     figure, (these, population) = panels(("these people", "their population"), against, words[1])
     about = ("measured_drawn", "error_drawn") if drawn else (None, "error")
-    for each in series[:-1]:
-        draw(these, rows, each, against)
-    for each in series:
-        draw(population, rows, each, against, "exact_drawn", *about)
+    for one_series in series[:-1]:
+        draw(these, rows, one_series, against)
+    for one_series in series:
+        draw(population, rows, one_series, against, "exact_drawn", *about)
     if limited:
         draw_limit(population, rows, limited, against, "limit_drawn")
     figure.suptitle(words[0], fontsize=12)
@@ -135,11 +131,13 @@ def draw(
     measured: str | None = "measured",
     error: str = "error",
 ) -> None:
-    """Roots of mean squared errors: lines by formula, points as measured with three Monte-Carlo
-    errors; marks on the line where nothing is drawn."""
-    found = sorted(of(rows, series), key=lambda row: number(row, against))
-    drawn = [row for row in found if measured and row[measured] is not None]
-    known = [row for row in found if row[exact] is not None]
+    """Draw roots of mean squared errors: formulas as a line, measured ones as points with bars.
+
+    A bar is three Monte-Carlo errors. Where nothing is measured, the line has the marks.
+    """
+    ordered = sorted(series_rows(rows, series), key=lambda row: number(row, against))
+    drawn = [row for row in ordered if measured and row[measured] is not None]
+    known = [row for row in ordered if row[exact] is not None]
     axes.plot(
         [number(row, against) for row in known],
         [math.sqrt(number(row, exact)) for row in known],
@@ -154,9 +152,9 @@ def draw(
             1.5 * number(row, error) / point if point else 0.0
             for row, point in zip(drawn, points, strict=True)
         ]
-        places = [number(row, against) for row in drawn]
+        x = [number(row, against) for row in drawn]
         axes.errorbar(
-            places, points, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2,
+            x, points, yerr=bars, fmt=series.look.marker, color=series.look.color, capsize=2,
             label=series.label,
         )  # fmt: skip
 
@@ -164,13 +162,13 @@ def draw(
 def draw_limit(
     axes: matplotlib.axes.Axes, rows: Sequence[Row], series: Series, against: str, limit: str
 ) -> None:
-    """Dotted, in the model's colour."""
-    found = sorted(of(rows, series), key=lambda row: number(row, against))
+    """Draw a limit as a dotted line in the model's colour."""
+    ordered = sorted(series_rows(rows, series), key=lambda row: number(row, against))
     axes.plot(
-        [number(row, against) for row in found],
-        [math.sqrt(number(row, limit)) for row in found],
+        [number(row, against) for row in ordered],
+        [math.sqrt(number(row, limit)) for row in ordered],
         color=series.look.color,
-        ls=DOTS,
+        ls=LIMIT_DASH,
         lw=1.2,
         label=f"{series.model} limit",
     )
@@ -179,16 +177,16 @@ def draw_limit(
 def price_figure(
     rows: Sequence[Row], local: Series, centrals: Sequence[Series], against: str
 ) -> matplotlib.figure.Figure:
-    """By the people, who are as many in all rows: a panel for each, a line for each ε."""
+    """Draw prices per person: a panel for each trusted series, a line for each ε."""
     figure = new_figure(width=9.0, height=4.0)
     panels = figure.subplots(1, len(centrals), sharey=True)
     ticks = sorted({number(row, against) for row in rows})
     epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
     for axes, central in zip(panels, centrals, strict=True):
-        for place, epsilon in enumerate(epsilons):
-            here = (pick(rows, epsilon=epsilon, **{against: tick}) for tick in ticks)
-            prices = [price(found, local, central) / number(found[0], "people") for found in here]
-            axes.plot(ticks, prices, label=f"ε {epsilon}", **look(place % 6).style)
+        for i, epsilon in enumerate(epsilons):
+            at_ticks = (pick(rows, epsilon=epsilon, **{against: tick}) for tick in ticks)
+            prices = [price(at, local, central) / number(at[0], "people") for at in at_ticks]
+            axes.plot(ticks, prices, label=f"ε {epsilon}", **look(i % 6).style)
         axes.set(xscale="log", yscale="log", xlabel=against, title=central.label)
         plain_ticks(axes, ticks)
     panels[0].set_ylabel("price of locality, by people")
@@ -196,10 +194,10 @@ def price_figure(
     return figure
 
 
-def plain_ticks(axes: matplotlib.axes.Axes, places: Sequence[float]) -> None:
-    """Few places on a logarithmic axis, each written out."""
-    if len(places) == 1:  # one value alone would make an axis without a length
-        axes.set_xlim(places[0] / 2, places[0] * 2)
-    axes.set_xticks(places, [f"{place:,.10g}" for place in places])
+def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
+    """Set the ticks of a logarithmic axis, each written out."""
+    if len(ticks) == 1:  # a single value alone would make an axis of length 0
+        axes.set_xlim(ticks[0] / 2, ticks[0] * 2)
+    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
     axes.minorticks_off()
     axes.grid(visible=True, color=FAINT)

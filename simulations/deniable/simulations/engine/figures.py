@@ -86,8 +86,7 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 
 
 def formula_svg(formula: str) -> str:
-    """Typeset a formula: TeX as matplotlib's mathtext reads it, in which Greek letters may stand
-    for themselves."""
+    """Typeset a formula in the TeX of matplotlib's mathtext, where ε stands for itself."""
     from matplotlib.figure import Figure as Canvas
     from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import MathTextParser

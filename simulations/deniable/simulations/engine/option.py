@@ -1,11 +1,10 @@
-"""The options of a study, once for the command line and for Python: what they are called, what
-they are if nothing is said, and how a value is read.
+"""Options of studies: one definition for the command line and for Python.
 
     Option("people", "1e3,1e6", several(whole(2, 10**9)), "how many")
 
-is `--people 1000,1e6` on the command line and `people=[1000, 1e6]` in Python. A reader gets the
-option's name, as its user spells it, and what was given: a text, or an object. It returns what JSON
-can hold, or raises WrongUse. ε are exact decimals, whole numbers may be written like 1e6.
+is `--people 1000,1e6` on the command line and `people=[1000, 1e6]` in Python. A reader takes the
+option's name, as the user spells it, and the given text or object. It returns what JSON can hold,
+or raises WrongUse. ε are exact decimals, and whole numbers may be written like 1e6.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from typing import Any
 from deniable.shared.errors import InvalidEpsilon, WrongUse
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 
-MOST_PEOPLE = 10**9  # up to here every count and every sum of noise fits numpy's whole numbers
+MAX_PEOPLE = 10**9  # every count and every sum of noise fits numpy's whole numbers
 
-Reader = Callable[[str, Any], Any]  # Any: what its user gives; what JSON can hold
+Reader = Callable[[str, Any], Any]  # Any: what the user gives; what JSON can hold
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,13 @@ class Option:
     help: str
     metavar: str = "LIST"
     positional: bool = False
-    repeated: bool = False  # each on the command line adds a value
+    repeated: bool = False  # may be given several times, each with a value
 
 
 def read(
     options: Iterable[Option], given: Mapping[str, Any], spelled: Callable[[str], str] = str
 ) -> dict[str, Any]:
-    """Every option's value; raises WrongUse for what is none of them."""
+    """Return the value of every option; raise WrongUse for an unknown one."""
     known = {option.name: option for option in options}
     if unknown := [name for name in given if name not in known]:
         raise WrongUse(
@@ -55,7 +54,7 @@ def read(
 
 
 def several(one: Reader) -> Reader:
-    """A list of what `one` reads, each value once: a text with commas, a sequence, or one value.
+    """Return a reader of lists without repeats: a text with commas, a sequence, or one value.
 
     >>> several(epsilon)("epsilon", "0.50,1, 1")
     ['0.5', '1']
@@ -63,24 +62,24 @@ def several(one: Reader) -> Reader:
     ['0.5', '1']
     """
 
-    def read_each(name: str, given: Any) -> list[Any]:
+    def read_all(name: str, given: Any) -> list[Any]:
         values = [one(name, value) for value in listed_values(given)]
         if not values:
             raise WrongUse(f"{name}: at least one value, with commas between several")
         return list(dict.fromkeys(values))
 
-    return read_each
+    return read_all
 
 
 def listed_values(given: Any) -> list[Any]:
-    """The values in a text with commas, in a sequence, or the one that it is."""
+    """Return the values in a text with commas, in a sequence, or the single value given."""
     if isinstance(given, str):
         return [part.strip() for part in given.split(",") if part.strip()]
     return list(given) if isinstance(given, Iterable) and not isinstance(given, type) else [given]
 
 
 def epsilon(name: str, given: Any) -> str:
-    """In its shortest decimal text."""
+    """Read an ε into its shortest decimal text."""
     try:
         return str(Epsilon(str(given)))
     except InvalidEpsilon as error:
@@ -111,7 +110,7 @@ def share(name: str, given: Any) -> float:
 
 
 def inside(low: float = 0.0, high: float = 1.0) -> Reader:
-    """A number between both, and neither of them.
+    """Return a reader of numbers strictly between two bounds.
 
     >>> inside()("power", "0.9")
     0.9
@@ -127,18 +126,18 @@ def inside(low: float = 0.0, high: float = 1.0) -> Reader:
 
 
 def one_of(names: Iterable[str]) -> Reader:
-    listed = list(names)
+    allowed = list(names)
 
     def read_name(name: str, given: Any) -> str:
-        if given not in listed:
-            raise WrongUse(f"{name} is one of {', '.join(listed)}; got {given!r}")
+        if given not in allowed:
+            raise WrongUse(f"{name} is one of {', '.join(allowed)}; got {given!r}")
         return str(given)
 
     return read_name
 
 
 def pairs(_name: str, given: Any) -> list[str]:
-    """Texts like NAME=VALUE; a mapping in Python."""
+    """Read texts like NAME=VALUE, or a mapping in Python."""
     if isinstance(given, Mapping):
         return [f"{key}={value}" for key, value in given.items()]
     return [str(text) for text in ([given] if isinstance(given, str) else given)]
@@ -153,7 +152,7 @@ def _float(given: Any) -> float:
 
 
 def product(one: Epsilon, factor: Epsilon) -> str:
-    """As many times an ε as a decimal says, rounded down to a billionth, in its shortest text."""
+    """Return an ε times a decimal, rounded down to a billionth, as its shortest text."""
     return decimal_text(one.billionths * factor.billionths // BILLION)
 
 
@@ -164,7 +163,7 @@ def epsilons(default: str) -> Option:
     return Option("epsilon", default, several(epsilon), "ε, with commas")
 
 
-def people(default: str, least: int = 2, most: int = MOST_PEOPLE) -> Option:
+def people(default: str, least: int = 2, most: int = MAX_PEOPLE) -> Option:
     return Option("people", default, several(whole(least, most)), "how many are asked")
 
 

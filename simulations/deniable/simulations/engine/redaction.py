@@ -1,11 +1,11 @@
-"""True data in a study's options and cells: worked on in memory, and never written.
+"""Private data in a study's options and cells: used in memory, and never written.
 
-    Withheld.of(data)      text of its digest; a journal, a run record, a page and a repr show that
-    content(text)          the data again, in whatever process the cell runs
+    Redacted(digest(data), data)    text of the digest, which journal, record, page and repr show
+    content(text)                   the data, in whatever process the cell runs
 
-It is pickled with its data, so it reaches a pool's or a cluster's workers. JSON and TOML see the
-text alone: with other data a journal begins anew, with the same data it goes on. A digest confirms
-a guess of all the data at once, and tells nothing else.
+It is pickled with its data, so it reaches the workers of a pool or cluster. JSON and TOML see only
+the digest: with other data a journal starts over, with the same data it resumes. A digest confirms
+a guess of all the data, and reveals nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Self
 
 
 class Redacted(str):
+    """Digest of private data, as text, which carries the data in memory."""
+
     __slots__ = ("data",)
     data: str
 
@@ -32,5 +34,5 @@ def digest(data: bytes) -> str:
 
 
 def content(text: object) -> str:
-    """The data behind a text that may be withheld, or the text itself."""
+    """Return the data behind a redacted text, or the text itself."""
     return text.data if isinstance(text, Redacted) else str(text)

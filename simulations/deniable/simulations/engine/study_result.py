@@ -96,8 +96,7 @@ class StudyResult:
         return "\n".join(_toml_table(name, table) for name, table in tables.items())
 
     def _as_python(self) -> str:
-        """Return Python code that gives the same rows; nothing where an option is a private file
-        of which only the digest is kept."""
+        """Return Python code that gives the same rows, or nothing if an option is not kept."""
         if any(option.name not in self.options for option in self.study.options):
             return ""
         arguments = [
@@ -164,8 +163,7 @@ def run(
 
 
 def csv_bytes(rows: Sequence[Row]) -> bytes:
-    """Return the rows as CSV with every digit: reading a float gives the same float. None is
-    empty."""
+    """Return the rows as CSV with every digit: a float is read back as the same float."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -194,8 +192,7 @@ def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: what JSON can hold
-    """Return a table of TOML, which writes texts, numbers and lists as JSON does; what is nested
-    deeper becomes a text."""
+    """Return a TOML table: values as in JSON, and what is nested deeper as text."""
     lines = [f"{json.dumps(key)} = {_toml_value(value)}" for key, value in table.items()]
     return "\n".join([f"[{name}]", *lines, ""])
 
@@ -218,7 +215,7 @@ def _aligned(table: Table) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         first, *rest = (
-            text.rjust(width) if place else text.ljust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            text.rjust(width) if column else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join((first, *rest)).rstrip()

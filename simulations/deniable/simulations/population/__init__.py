@@ -14,7 +14,6 @@ of each: a billion people times a thousand repetitions could not show it. Random
 ordinary generator, not from the kernel, so only simulations may import this.
 """
 
-from deniable.simulations.population.rounding import grid_distribution, on_grid, whole_people
 from deniable.simulations.population.tallies import (
     JOINT,
     MARGINALS,
@@ -26,6 +25,7 @@ from deniable.simulations.population.tallies import (
 )
 from deniable.simulations.population.texts import text_tally
 from deniable.simulations.population.vectors import vector_sums
+from deniable.simulations.population.whole_numbers import grid_distribution, on_grid, whole_people
 
 __all__ = [
     "JOINT",

@@ -1,8 +1,8 @@
 """Tallies of a text question, for whole populations: people by the text that they answer.
 
-Which groups they report for is multinomial, and in each group the design's counts are drawn at
-once. Those who share their text with nobody need no text: the hash puts each of them into any
-bucket of each group, all alike.
+The groups for which people report are multinomial, and in each group the design's counts are drawn
+together. People who share their text with no one need no text: the hash puts each of them into any
+bucket of each group with the same probability.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from deniable.simulations.population.tallies import in_groups
 def text_tally(
     question: Text, people: Mapping[str, int], alone: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The cells of one round: `people[text]` answer each text, and `alone` one of their own."""
+    """Draw the cells of a round: `people[text]` give each text, and `alone` a unique one."""
     mechanism = question.mechanism
     shares = [share / ONE for share in mechanism.shares]
     buckets = [question.place(text) for text in people]
-    assert None not in buckets, "each is a text that a person could answer"
+    assert None not in buckets, "every text is one that a person could answer"
     counts = np.fromiter(people.values(), np.int64, len(people))
     parted = generator.multinomial(counts, shares)
     held = np.stack(
@@ -34,6 +34,6 @@ def text_tally(
         ]
     )
     for group in range(mechanism.groups):
-        places = np.array([each[group] for each in buckets if each], np.int64)
+        places = np.array([bucket[group] for bucket in buckets if bucket], np.int64)
         np.add.at(held[group], places, parted[:, group])
     return np.asarray(in_groups(mechanism, held[None], generator)[0])

@@ -38,8 +38,10 @@ def vector_sums(
 def axis_sums(
     design: VectorDesign, held: Sums, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """Draw the same for people whose answers point along the axes, where coordinates are
-    independent. `held` has one row for all repetitions, or one for each."""
+    """Draw the same for people whose answers point along the axes: coordinates are independent.
+
+    `held` has one row for all repetitions, or one for each.
+    """
     to, fro = held[:, ::2], held[:, 1::2]
     squares = held.sum(axis=1, keepdims=True) * design.across
     squares = squares + (design.along - design.across) * (to + fro)

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deniable.simulations.engine.comparison import Series, middle, number, pick
-from deniable.simulations.engine.estimator_rows import DOTS
+from deniable.simulations.engine.estimator_rows import LIMIT_DASH
 from deniable.simulations.engine.figures import FAINT, Look, new_figure
 from deniable.simulations.engine.study import Cell, Options, Row, Table
 
@@ -139,11 +139,11 @@ def limit_line(
 ) -> None:
     """Draw a limit: a thin dotted line in the colour of what it limits."""
     if points := sorted(points):
-        axes.plot(*zip(*points, strict=True), color=look.color, lw=1.2, ls=DOTS, label=label)
+        axes.plot(*zip(*points, strict=True), color=look.color, lw=1.2, ls=LIMIT_DASH, label=label)
 
 
 def reference_line(axes: matplotlib.axes.Axes, y: float, dotted: bool = True) -> None:
     """Draw a faint horizontal line at a value that others are compared with."""
     axes.axhline(
-        y, color=FAINT, linewidth=1.2 if dotted else 0.8, linestyle=DOTS if dotted else "-"
+        y, color=FAINT, linewidth=1.2 if dotted else 0.8, linestyle=LIMIT_DASH if dotted else "-"
     )

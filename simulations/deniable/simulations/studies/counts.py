@@ -126,7 +126,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             "people": n,
             "exact": exact,
             **(
-                estimator_rows.NOTHING
+                estimator_rows.NOT_MEASURED
                 if errors is None
                 else estimator_rows.measured((errors**2).mean(axis=1))
             ),
@@ -136,7 +136,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         }
         for series, (exact, errors) in errors_by_series.items()
     ]
-    return rows + estimator_rows.run_by_the_curator(rows, [GEOMETRIC, CUBE])
+    return rows + estimator_rows.curator_row(rows, [GEOMETRIC, CUBE])
 
 
 def limit(epsilon: float, counts: int) -> float:
@@ -215,7 +215,7 @@ def _points_of(series: Series) -> Callable[[Sequence[Row]], str]:
     """Return a column: the half width of the series in percentage points."""
 
     def text(rows: Sequence[Row]) -> str:
-        return f"± {figure(100 * Z95 * math.sqrt(estimator_rows.value(rows, series)))}"
+        return f"± {figure(100 * Z95 * math.sqrt(estimator_rows.series_value(rows, series)))}"
 
     return text
 

@@ -157,7 +157,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 
 
 def _error_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    return lambda cell: figure(math.sqrt(estimator_rows.value(cell, series)))
+    return lambda cell: figure(math.sqrt(estimator_rows.series_value(cell, series)))
 
 
 def _reported(row: Row) -> str:

@@ -43,7 +43,7 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Series, figure, look, number, pick
-from deniable.simulations.engine.estimator_rows import DOTS, FORMULA
+from deniable.simulations.engine.estimator_rows import FORMULA, LIMIT_DASH
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import (
     bars,
@@ -195,12 +195,14 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 
 def _times_n(series: Series, key: str = FORMULA) -> Callable[[Sequence[Row]], str]:
     """Return a column: n times the squared error of the series."""
-    return lambda cell: figure(number(cell[0], "people") * estimator_rows.value(cell, series, key))
+    return lambda cell: figure(
+        number(cell[0], "people") * estimator_rows.series_value(cell, series, key)
+    )
 
 
 def _findings(rows: Sequence[Row], epsilon: str, people: int, most: int) -> list[str]:
     cell, largest = (pick(rows, epsilon=epsilon, people=n) for n in (people, most))
-    search = people * estimator_rows.value(cell, SEARCH, FORMULA)
+    search = people * estimator_rows.series_value(cell, SEARCH, FORMULA)
     return paragraphs(
         f"""A trusted server that winsorizes the means of blocks needs
         {_times_n(WINSORIZED)(largest)} times the people for the centre of {most:,} people at ε
@@ -218,7 +220,7 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
     title, unit = f"The centre of a normal distribution, ε {epsilon}", "squared deviations"
     picture, axes = chart(title, "people", f"n × mean squared error, {unit}", width=8.4)
     for series in SERIES:
-        mine = estimator_rows.of(rows, series)
+        mine = estimator_rows.series_rows(rows, series)
         people = [number(row, "people") for row in mine]
         formula, measured, errors = (
             [factor * n * number(row, key) for n, row in zip(people, mine, strict=True)]
@@ -227,7 +229,7 @@ def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
         axes.plot(people, formula, color=series.look.color, ls=series.look.dash)
         bars(axes, list(zip(people, measured, errors, strict=True)), series.look, series.label)
     axes.axhline(
-        limit(float(epsilon)), color=SEARCH.look.color, ls=DOTS, lw=1.2, label="local limit"
+        limit(float(epsilon)), color=SEARCH.look.color, ls=LIMIT_DASH, lw=1.2, label="local limit"
     )
     axes.set_ylim(0.7, None)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)

@@ -101,14 +101,16 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
             "dimension": d,
             "people": n,
             "exact": exact,
-            **(estimator_rows.NOTHING if squares is None else estimator_rows.measured(squares)),
+            **(
+                estimator_rows.NOT_MEASURED if squares is None else estimator_rows.measured(squares)
+            ),
             "limit": least - 1 / n if series.model == "local" else None,
             "exact_drawn": exact + 1 / n,
             "limit_drawn": least if series.model == "local" else 1 / n,
         }
         for series, (exact, squares) in errors.items()
     ]
-    return rows + estimator_rows.run_by_the_curator(rows, [PURE])
+    return rows + estimator_rows.curator_row(rows, [PURE])
 
 
 def report(options: Options, rows: Sequence[Row]) -> Report:
@@ -151,7 +153,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 {series.label: _length_of(series) for series in SERIES[:-1]}
                 | {
                     "n × error²": lambda cell: figure(
-                        estimator_rows.value(cell, PRIVUNIT) * number(cell[0], "people")
+                        estimator_rows.series_value(cell, PRIVUNIT) * number(cell[0], "people")
                     )
                 },
             )
@@ -171,7 +173,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 
 
 def _length_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    return lambda cell: figure(math.sqrt(estimator_rows.value(cell, series)))
+    return lambda cell: figure(math.sqrt(estimator_rows.series_value(cell, series)))
 
 
 def _findings(

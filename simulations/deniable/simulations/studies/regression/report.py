@@ -78,7 +78,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     here = comparison.pick(rows, epsilon=epsilon, people=people)
     error = {
-        each: people * forms.value(here, each, FORMULA) for each in (*line.SERIES, *logistic.SERIES)
+        each: people * forms.series_value(here, each, FORMULA)
+        for each in (*line.SERIES, *logistic.SERIES)
     }
     said = {each: comparison.figure(value) for each, value in error.items()}
     against = {
@@ -113,11 +114,11 @@ def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
 
 def _table(rows: Sequence[Row], what: str, series: Sequence[Series]) -> Table:
     lines = []
-    for row in forms.of(rows, series[0]):
+    for row in forms.series_rows(rows, series[0]):
         epsilon, people = row["epsilon"], row["people"]
         here = comparison.pick(rows, epsilon=epsilon, people=people)
         n = comparison.number(row, "people")
-        errors = [comparison.figure(n * forms.value(here, each, FORMULA)) for each in series]
+        errors = [comparison.figure(n * forms.series_value(here, each, FORMULA)) for each in series]
         lines.append([str(epsilon), f"{people:,}", *errors])
     return Table(
         f"n times the squared error of {what}, by formula for many people",
@@ -155,16 +156,16 @@ def _epsilon_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
         (panels[1], (*logistic.DEVICES, logistic.NONE), logistic.SUMS, "logistic"),
     ):
         for each in series:
-            found = {float(str(row["epsilon"])): row for row in forms.of(rows, each)}
+            found = {float(str(row["epsilon"])): row for row in forms.series_rows(rows, each)}
             values = [people * comparison.number(found[e], FORMULA) for e in epsilons]
             axes.plot(epsilons, values, label=each.label, **each.look.style)
-        limits = {float(str(row["epsilon"])): row for row in forms.of(rows, limited)}
+        limits = {float(str(row["epsilon"])): row for row in forms.series_rows(rows, limited)}
         least = [people * comparison.number(limits[e], "limit") for e in epsilons]
         axes.plot(
             epsilons,
             least,
             color=limited.look.color,
-            ls=estimator_rows.DOTS,
+            ls=estimator_rows.LIMIT_DASH,
             lw=1.2,
             label="local limit",
         )

@@ -58,7 +58,7 @@ def _path(name: str, given: Any) -> Path | None:
 
 
 def _people(name: str, given: Any) -> list[int] | None:
-    read: list[int] = option.several(option.whole(2, option.MOST_PEOPLE))(name, given or DEFAULT)
+    read: list[int] = option.several(option.whole(2, option.MAX_PEOPLE))(name, given or DEFAULT)
     return read if given else None
 
 

@@ -121,12 +121,12 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
         about = (
             estimator_rows.measured(_mean_squares(off))
             if off is not None
-            else estimator_rows.NOTHING
+            else estimator_rows.NOT_MEASURED
         )
         these = (
             estimator_rows.measured(_mean_squares(noise[series]))
             if series in noise
-            else estimator_rows.NOTHING
+            else estimator_rows.NOT_MEASURED
         )
         guaranteed = blr(float(epsilon), people.number, n) if series is BLR else None
         rows.append(
@@ -146,7 +146,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
                 "largest": guaranteed if off is None else _largest(off),
             }
         )
-    return rows + estimator_rows.run_by_the_curator(rows, [CELLS, CENTRAL])
+    return rows + estimator_rows.curator_row(rows, [CELLS, CENTRAL])
 
 
 def _groups(n: int, number: int) -> estimator_rows.Whole:
@@ -245,7 +245,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
 
 def _error_of(series: Series) -> Callable[[Sequence[Row]], str]:
     """Return a column: the standard error of the series, in percentage points."""
-    return lambda cell: figure(100 * math.sqrt(estimator_rows.value(cell, series)))
+    return lambda cell: figure(100 * math.sqrt(estimator_rows.series_value(cell, series)))
 
 
 def _largest_of(series: Series) -> Callable[[Sequence[Row]], str]:

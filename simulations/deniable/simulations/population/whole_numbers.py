@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 
 def whole_people(weights: Sequence[float], people: int) -> NDArray[np.int64]:
-    """Return how many of the people fall to each weight: they add up, and each is off by less
-    than one, as the ends of the running sum are rounded.
+    """Return how many of the people fall to each weight.
+
+    They add up, and each is off by less than one, as the ends of the running sum are rounded.
 
     >>> whole_people([1, 1, 1], 100).tolist()
     [33, 34, 33]
