@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds import KINDS
-from deniable.shared.survey.periods import PERIODS, Period
 from deniable.simulations.engine.study import STUDIES, load
 from deniable.simulations.population import fixed
 from tests.asked import ANSWERS, survey
@@ -310,29 +308,3 @@ def test_one_class_and_one_line_add_a_mechanism(
     monkeypatch.setattr(table, "DESIGNS", [*table.DESIGNS, ShoutedResponse])
     walk("shouted", here, tmp_path)
     assert "shouted" in {each.name for each in grid()}
-
-
-def quarter_of(day: date) -> int:
-    return (day.year - 1970) * 4 + (day.month - 1) // 3
-
-
-def first_of_quarter(number: int) -> date:
-    return date(1970 + number // 4, number % 4 * 3 + 1, 1)
-
-
-def test_one_row_adds_a_period(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter: right rounds, right lifetime ε, accepted by the server, named on the page."""
-    titles = "Q of %b %Y", "%b %Y"
-    quarter = Period("quarter", "every quarter", quarter_of, first_of_quarter, *titles)
-    monkeypatch.setitem(PERIODS, "quarter", quarter)
-    text = survey(["randomized-response"], "quarter").replace("2026-12-31", "2027-07-01")
-    asked = parse_toml(text)
-    assert (asked.first_round, asked.last_round, asked.rounds) == (227, 230, 4)
-    assert (asked.round_epsilon, asked.lifetime_epsilon) == ("1", "4")
-    assert asked.round_starts(228) == datetime(2027, 1, 1, tzinfo=UTC)
-    assert asked.round_ends(228) == datetime(2027, 4, 1, tzinfo=UTC)
-    published = here.publish(asked)
-    assert here.send(Envelope(published.id, 227, bytes(16), 1, b"\1")).json["accepted"] == 1
-    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
-    assert "every quarter" in page
-    assert "Q of Oct 2026" in page

@@ -243,14 +243,6 @@ def test_every_day_lies_in_its_round(day: date, name: str) -> None:
         assert period.ends(number, day) == period.starts(number + 1, day)
 
 
-def test_rounds_are_numbered_as_the_design_says() -> None:
-    assert PERIODS["week"].round_of(date(1970, 1, 4)) == 0
-    assert PERIODS["week"].round_of(date(1970, 1, 5)) == 1
-    assert PERIODS["day"].round_of(date(1970, 1, 2)) == 1
-    assert PERIODS["once"].round_of(date(2026, 1, 1)) == 0
-    assert PERIODS["month"].round_of(date(2026, 12, 1)) == 683
-
-
 def test_reports_are_taken_from_an_hour_before_the_round_to_the_end_of_grace() -> None:
     survey = parse_toml(TOML)
     assert survey.taken_from(683) == datetime(2026, 11, 30, 23, tzinfo=UTC)
