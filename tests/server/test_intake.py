@@ -360,7 +360,7 @@ def test_without_an_app_token_a_body_holds_one_envelope(
         here.post(json.dumps(twins).encode(), JSON, headers=headers),
     ):
         if not app:
-            assert "at most 1 envelope; more take an app token" in problem(answer, 413)
+            assert "at most 1 envelope; use an app token to send more" in problem(answer, 413)
             assert answer.json["code"] == "too-many"
     assert here.tallies(asked)[DECEMBER][0] == (3 if app else 1)
 

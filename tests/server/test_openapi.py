@@ -123,7 +123,7 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         other = Ed25519PrivateKey.generate()
         strange = {"signature": sign(text, other), "key": public_hex(other)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listing, "MOST_LISTED", 0)
+            patch.setattr(listing, "MAX_LISTED", 0)
             full = publish(third)
         return [publish({}), publish(signed | {"document": "x"}), publish(signed | strange), full]
 

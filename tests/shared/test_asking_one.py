@@ -156,7 +156,7 @@ def test_every_report_is_read_back_and_every_other_payload_refused() -> None:
 def test_a_shorter_symbol_is_padded_and_the_padding_is_checked() -> None:
     asked = asking(bit("a") + choice(300, name="b"))
     assert encode_report(asked, (1, None)) == bytes([0, 1, 0])
-    with pytest.raises(InvalidEnvelope, match="'a': what follows its symbol is not zero"):
+    with pytest.raises(InvalidEnvelope, match="'a': the padding after its symbol must be zero"):
         decode_report(asked, bytes([0, 1, 1]))
 
 

@@ -1,11 +1,11 @@
-"""Envelopes: reports of one survey and round under one id, in the binary form and its JSON twin.
+"""Envelopes: reports of one survey and round under one id, in binary form and in JSON.
 
     "DNB1" · survey id (32) · round (u32) · envelope id (16) · count (u32) · length (u32) · payload
 
-little-endian, back to back; lengths in bytes. A payload is `count` reports, each the survey's
-questions in order; where each install is asked one of them, that question's number, its symbol,
-and zeros up to the longest.
-PROTOCOL.md is the norm; `tests/vectors/` has good messages and bad ones.
+Numbers are little-endian, lengths are in bytes, and envelopes follow each other without gaps. A
+payload is `count` reports. A report has the symbols of the survey's questions in order; if each
+install is asked one question, it has that question's number, its symbol, and zeros as padding.
+PROTOCOL.md is the norm; `tests/vectors/` has good and bad messages.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")
 CONTENT_TYPE = "application/vnd.deniable.envelopes"
 MAX_BODY_BYTES = 2**20
-MAX_JSON_BYTES = 2**16  # parsed, JSON takes some twenty times its length of memory
-MAX_ENVELOPES = 4_096  # in one body with an app token; without one it holds one envelope
+MAX_JSON_BYTES = 2**16  # parsed JSON needs about twenty times its length in memory
+MAX_ENVELOPES = 4_096  # in one body with an app token; without a token the limit is 1
 MAX_REPORTS = 65_536
-NO_QUESTION = "a report begins with the number of one of the survey's questions, from 0"
-NOT_ZERO = "what follows its symbol is not zero"
+NO_QUESTION = "a report must begin with the number of one of the survey's questions, from 0"
+NOT_ZERO = "the padding after its symbol must be zero"
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
+    """Reports of one survey and round under one id."""
+
     survey: str  # 64 hex digits
     round: int
     id: bytes
@@ -51,7 +53,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class NamedReports:
-    """An envelope in JSON: its symbols have names until its survey is known."""
+    """An envelope in JSON, whose symbols have names until its survey is known."""
 
     survey: str
     round: int
@@ -64,16 +66,17 @@ class NamedReports:
 
 
 def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
-    """The same on every retry of one round; of two rounds or surveys nobody can tell whose.
+    """Return the envelope id of a round: the same on every retry.
 
-    HMAC-SHA256 under the survey's own random key on the device.
+    It is an HMAC-SHA256 under the survey's own random key on the device, so no one else can link
+    the ids of two rounds or surveys.
     """
     message = b"id\0" + bytes.fromhex(survey) + struct.pack("<I", round_number)
     return hmac.digest(key, message, hashlib.sha256)[:16]
 
 
 def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
-    """The same size whatever is reported, and of whichever question."""
+    """Return the bytes of one report. Their number does not depend on symbols or question."""
     parts = [
         (number, symbol.to_bytes(question.mechanism.payload_size, "little"))
         for number, (question, symbol) in enumerate(zip(survey.questions, symbols, strict=True))
@@ -86,10 +89,10 @@ def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
 
 
 def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
-    """Every report of an envelope, by the rules that the server keeps: the reference for them."""
+    """Return every report of an envelope. This is the reference for the server's rules."""
     size = survey.report_size
     if envelope.count == 0:
-        raise InvalidEnvelope("bad-payload", "an envelope holds at least one report")
+        raise InvalidEnvelope("bad-payload", "an envelope must have at least one report")
     if len(envelope.payload) != envelope.count * size:
         raise InvalidEnvelope(
             "bad-payload",
@@ -101,7 +104,7 @@ def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
 
 
 def decode_report(survey: Survey, payload: bytes) -> Symbols:
-    """The symbols of one report; refuses what no client sends."""
+    """Return the symbols of one report; refuse reports that no client sends."""
     if len(payload) != survey.report_size:
         raise InvalidEnvelope(
             "bad-payload", f"a report has {survey.report_size} bytes, got {len(payload)}"
@@ -124,7 +127,7 @@ def _decode_one(survey: Survey, number: int, padded: bytes) -> Symbols:
     if any(padded[size:]):
         raise InvalidEnvelope("bad-payload", f"question {asked.name!r}: {NOT_ZERO}")
     symbol = _decode(asked, padded[:size])
-    return tuple(symbol if each is asked else None for each in survey.questions)
+    return tuple(symbol if question is asked else None for question in survey.questions)
 
 
 def _decode(question: Question, payload: bytes) -> int:
@@ -135,8 +138,10 @@ def _decode(question: Question, payload: bytes) -> int:
 
 
 def parse_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[Envelope]:
-    """Every envelope of a binary body; a body that cannot be read to its end is refused whole, and
-    so is one that holds more envelopes than its sender may put there."""
+    """Return the envelopes of a binary body.
+
+    Refuse the whole body if it cannot be read to its end or has more than `most` envelopes.
+    """
     envelopes: list[Envelope] = []
     start = 0
     while start < len(body):
@@ -160,7 +165,7 @@ def parse_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[Envelope]:
 
 
 def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedReports]:
-    """The JSON twin: no repeated keys, whole numbers only; symbols wait for their survey."""
+    """Return the envelopes of a JSON body. Keys must not repeat; numbers must be whole."""
     if len(body) > MAX_JSON_BYTES:
         raise InvalidEnvelope(
             "too-long", f"a body in JSON has at most {MAX_JSON_BYTES} bytes; send {CONTENT_TYPE}"
@@ -168,14 +173,14 @@ def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedRe
     try:
         table = json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_each_key_once,
+            object_pairs_hook=_without_repeated_keys,
             parse_float=_refuse,
             parse_constant=_refuse,
         )
     except InvalidEnvelope:
         raise
     except (ValueError, RecursionError):
-        raise InvalidEnvelope("bad-body", "the body is not JSON in UTF-8") from None
+        raise InvalidEnvelope("bad-body", "the body must be JSON in UTF-8") from None
     envelopes = _fields(table, "the body", envelopes=list)["envelopes"]
     if not envelopes:
         raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
@@ -185,13 +190,13 @@ def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedRe
 
 
 def too_many(most: int) -> InvalidEnvelope:
-    beyond = "; more take an app token" if most == 1 else ""
+    advice = "; use an app token to send more" if most == 1 else "; split the body"
     envelopes = "1 envelope" if most == 1 else f"{most} envelopes"
-    return InvalidEnvelope("too-many", f"a body holds at most {envelopes}{beyond}")
+    return InvalidEnvelope("too-many", f"a body has at most {envelopes}{advice}")
 
 
 def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
-    """One envelope as the JSON twin has it."""
+    """Return an envelope in its JSON form."""
     reports = [_json_report(survey, symbols) for symbols in decode_reports(survey, envelope)]
     return {
         "survey": envelope.survey,
@@ -210,10 +215,14 @@ def _symbols(survey: Survey, report: object) -> Symbols:
     names = [question.name for question in survey.questions]
     keys = set(report) if isinstance(report, dict) else set()
     if survey.asks_one and not (len(keys) == 1 and keys <= set(names)):
-        raise InvalidEnvelope("bad-payload", f"a report has one of the keys {', '.join(names)}")
+        raise InvalidEnvelope(
+            "bad-payload", f"a report must have one of the keys {', '.join(names)}"
+        )
     if not survey.asks_one and keys != set(names):
-        raise InvalidEnvelope("bad-payload", f"a report has exactly the keys {', '.join(names)}")
-    assert isinstance(report, dict), "it has keys"
+        raise InvalidEnvelope(
+            "bad-payload", f"a report must have exactly the keys {', '.join(names)}"
+        )
+    assert isinstance(report, dict), "its keys were checked"
     return tuple(_symbol(q, report[q.name]) if q.name in keys else None for q in survey.questions)
 
 
@@ -225,34 +234,34 @@ def _symbol(question: Question, value: object) -> int:
 
 
 def _named(index: int, part: object) -> NamedReports:
-    where = f"envelope {index}"
-    fields = _fields(part, where, survey=str, round=int, id=str, reports=list)
+    prefix = f"envelope {index}"
+    fields = _fields(part, prefix, survey=str, round=int, id=str, reports=list)
     if not (len(fields["survey"]) == 64 and is_hex(fields["survey"])):
-        raise InvalidEnvelope("bad-body", f"{where}: survey is 64 hex digits in lower case")
+        raise InvalidEnvelope("bad-body", f"{prefix}: survey must be 64 hex digits in lower case")
     if not (len(fields["id"]) == 32 and is_hex(fields["id"])):
-        raise InvalidEnvelope("bad-body", f"{where}: id is 32 hex digits in lower case")
+        raise InvalidEnvelope("bad-body", f"{prefix}: id must be 32 hex digits in lower case")
     if not 0 <= fields["round"] < 2**32:
-        raise InvalidEnvelope("bad-body", f"{where}: round is 0 to 4294967295")
+        raise InvalidEnvelope("bad-body", f"{prefix}: round must be 0 to 4294967295")
     return NamedReports(
         fields["survey"], fields["round"], bytes.fromhex(fields["id"]), fields["reports"]
     )
 
 
-def _fields(table: object, where: str, **kinds: type) -> Mapping[str, Any]:
+def _fields(table: object, prefix: str, **kinds: type) -> Mapping[str, Any]:
     if not isinstance(table, dict) or set(table) != set(kinds):
-        raise InvalidEnvelope("bad-body", f"{where} has exactly the keys {', '.join(kinds)}")
+        raise InvalidEnvelope("bad-body", f"{prefix} must have exactly the keys {', '.join(kinds)}")
     for key, kind in kinds.items():
         if type(table[key]) is not kind:
-            raise InvalidEnvelope("bad-body", f"{where}: {key} is of the wrong type")
+            raise InvalidEnvelope("bad-body", f"{prefix}: {key} must be of another JSON type")
     return table
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise InvalidEnvelope("bad-body", "a key is there twice in one object")
+        raise InvalidEnvelope("bad-body", "an object must not repeat a key")
     return table
 
 
 def _refuse(_: str) -> Any:
-    raise InvalidEnvelope("bad-body", "numbers are whole numbers")
+    raise InvalidEnvelope("bad-body", "numbers must be whole")

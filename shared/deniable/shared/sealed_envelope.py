@@ -1,11 +1,11 @@
-"""Sealed envelopes: one envelope each, that only the aggregator of its survey can open.
+"""Sealed envelopes: each holds one envelope that only its survey's aggregator can open.
 
     "DNS1" · mark of the key (8) · length (u32) · sealed
 
-little-endian, back to back; `sealed` is HPKE [1], base mode, DHKEM(X25519, HKDF-SHA256),
-HKDF-SHA256, AES-128-GCM: the encapsulated key (32), then the ciphertext with its tag (16). What is
-sealed is the envelope and zeros up to the next of a few sizes, so whoever passes it on learns which
-key it is for, and one of six sizes, the same for all reports of a survey.
+Numbers are little-endian, and sealed envelopes follow each other without gaps. `sealed` is HPKE
+[1], base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM: the encapsulated key (32),
+then the ciphertext with its tag (16). The plaintext is the envelope, padded with zeros to one of
+six sizes, the same for all reports of a survey. A relay learns only the key and that size.
 PROTOCOL.md is the norm; `tests/vectors/envelopes_sealed.json` has messages.
 
 [1] Barnes, Bhargavan, Lipp, Wood 2022, "Hybrid Public Key Encryption", RFC 9180.
@@ -31,15 +31,17 @@ MAGIC = b"DNS1"
 HEADER = struct.Struct(f"<4s{MARK_BYTES}sI")
 SEALED_TYPE = "application/vnd.deniable.sealed"
 CONTEXT = b"deniable sealed envelope v1\0"
-SIZES = tuple(256 * 4**step for step in range(6))  # of what is sealed; the longest report fits
-BATCH = 1_000  # so many at least leave a relay together, unless it is told otherwise
-OVERHEAD = 32 + 16  # HPKE's
+SIZES = tuple(256 * 4**step for step in range(6))  # of the plaintext; the longest report fits
+BATCH = 1_000  # reports that leave a relay together, unless an option changes that
+OVERHEAD = 32 + 16  # of HPKE: encapsulated key and tag
 LENGTHS = frozenset(size + OVERHEAD for size in SIZES)
-UNREADABLE = "it cannot be opened: it was not sealed to this key, or was changed on the way"
+UNREADABLE = "it cannot be opened: it was sealed to another key, or changed on the way"
 
 
 @dataclass(frozen=True, slots=True)
 class SealedEnvelope:
+    """One envelope, sealed to the key with this mark."""
+
     mark: bytes  # of the key
     sealed: bytes
 
@@ -48,18 +50,18 @@ class SealedEnvelope:
 
 
 def seal(envelope: Envelope, public: str) -> SealedEnvelope:
-    """To the survey's public key. Each call draws a key of its own: keep the bytes for retries."""
+    """Seal an envelope to a public key. Keep the bytes for retries: each call gives others."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     packed = envelope.pack()
-    size = next(each for each in SIZES if each >= len(packed))
+    size = next(size for size in SIZES if size >= len(packed))
     recipient = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
     sealed = _suite().encrypt(packed.ljust(size, b"\0"), recipient, info=CONTEXT)
     return SealedEnvelope(mark_of(public), sealed)
 
 
 def unseal(envelope: SealedEnvelope, key: X25519PrivateKey) -> Envelope:
-    """The envelope inside; InvalidEnvelope if there is none."""
+    """Return the envelope inside; raise InvalidEnvelope if it cannot be opened."""
     from cryptography.exceptions import InvalidTag
 
     try:
@@ -70,32 +72,40 @@ def unseal(envelope: SealedEnvelope, key: X25519PrivateKey) -> Envelope:
 
 
 def parse_sealed(body: bytes, most: int = MAX_ENVELOPES) -> list[SealedEnvelope]:
-    """Every sealed envelope of a body, none opened; a body that cannot be read to its end is
-    refused whole, and so is one with a size that no client makes."""
-    found: list[SealedEnvelope] = []
+    """Return the sealed envelopes of a body, unopened.
+
+    Refuse the whole body if it cannot be read to its end or has a size that no client sends.
+    """
+    envelopes: list[SealedEnvelope] = []
     start = 0
     while start < len(body):
         if len(body) - start < HEADER.size:
-            raise InvalidEnvelope("bad-body", f"envelope {len(found)} ends inside its header")
+            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its header")
         magic, mark, length = HEADER.unpack_from(body, start)
         start += HEADER.size
         if magic != MAGIC:
-            raise InvalidEnvelope("bad-body", f'envelope {len(found)} does not begin with "DNS1"')
+            raise InvalidEnvelope(
+                "bad-body", f'envelope {len(envelopes)} does not begin with "DNS1"'
+            )
         if length not in LENGTHS:
-            raise InvalidEnvelope("bad-body", f"envelope {len(found)} has a size that none has")
+            raise InvalidEnvelope(
+                "bad-body", f"envelope {len(envelopes)} has a size that no client sends"
+            )
         if len(body) - start < length:
-            raise InvalidEnvelope("bad-body", f"envelope {len(found)} ends inside what is sealed")
-        if len(found) == most:
+            raise InvalidEnvelope(
+                "bad-body", f"envelope {len(envelopes)} ends inside its sealed part"
+            )
+        if len(envelopes) == most:
             raise too_many(most)
-        found.append(SealedEnvelope(mark, body[start : start + length]))
+        envelopes.append(SealedEnvelope(mark, body[start : start + length]))
         start += length
-    if not found:
+    if not envelopes:
         raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
-    return found
+    return envelopes
 
 
 def _inside(padded: bytes) -> Envelope:
-    """One envelope, and zeros."""
+    """Return the envelope of a plaintext; the rest must be zeros."""
     end = PACKED.size + PACKED.unpack_from(padded)[-1]
     if any(padded[end:]):
         raise InvalidEnvelope("bad-payload", UNREADABLE)
