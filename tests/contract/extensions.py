@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Self
 
 import pytest
 
@@ -16,8 +18,12 @@ from deniable.shared.privacy.encoding import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL
+from deniable.shared.privacy.mechanisms import number_table
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.thresholds import ONE, ceil_units
+from deniable.shared.survey import kinds
+from deniable.shared.survey.kinds.base import MeanQuestion, mechanism_name
+from deniable.shared.survey.reader import Reader
 
 
 class HadamardResponse(SupportDesign):
@@ -117,6 +123,39 @@ class NegativeSurvey(SupportDesign):
         return self.own + self.other * (self.options - 1) == ONE and min(self.own, self.other) > 0
 
 
+@dataclass(frozen=True)
+class Rating(MeanQuestion):
+    """A rating from 1 to 5; its mean is estimated."""
+
+    kind, mechanism_kind = "rating", "number"
+    form_label = "A rating"
+    range = (1.0, 5.0)
+    asked, example = "a rating from 1 to 5", 4
+
+    @classmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        return cls(name, number_table(epsilon, STARS - 1, mechanism_name(reader, "number")))
+
+    def fields(self) -> dict[str, Any]:
+        return {}
+
+    def place(self, answer: object) -> int | None:
+        known = {stars: (stars - 1) * ONE for stars in range(1, STARS + 1)}
+        return known.get(answer if type(answer) is int else 0)
+
+    def answer_of(self, text: str) -> int:
+        return int(text)
+
+
+@contextmanager
+def rating() -> Iterator[None]:
+    """The line that a newcomer adds to the kinds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(kinds.PATHS, "rating", f"{__name__}:Rating")
+        yield
+
+
+STARS = 5
 DESIGNS: list[type[SupportDesign]] = [HadamardResponse, NegativeSurvey]
 
 

@@ -118,7 +118,7 @@ def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
         ("kind=text&length=99", "length", "4 to 32"),
         ("kind=vector&dimension=1", "dimension", "2 to 1024"),
         (f"{CHOICE}&bytes=1", "bytes", "takes 128 bytes a report"),
-        ("mechanism=unary", "mechanism", "is one of"),
+        ("mechanism=unary", "mechanism", "must be one of"),
     ],
 )
 def test_what_cannot_be_planned_is_said_at_its_field(

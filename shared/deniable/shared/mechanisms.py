@@ -42,11 +42,11 @@ __all__ = ["Randomizer", "check_mechanism", "load_mechanism", "mechanism"]
 
 NAME = "asked"
 ESTIMATIONS = ("shares", "mean")  # those that have an estimate without the server
-CHECKED_EPSILONS = "0.1", "1", "4"
-CHECKED_SIZES = 1, 2, 3, 5, 8, 11  # and the least that is proved
-MAX_SYMBOLS, MAX_ANSWERS = 4_096, 64  # of a table that is enumerated
+CHECKED_EPSILONS = "0.1", "2"
+CHECKED_SIZES = 1, 2, 3, 5, 8  # and the least that is proved
+MAX_SYMBOLS, MAX_ANSWERS = 256, 64  # of a table that is enumerated
 MAX_SAMPLED_SYMBOLS = 64
-REPORTS, AUDITED_REPORTS = 4_000, 20_000
+REPORTS, AUDITED_REPORTS = 2_000, 10_000
 FALSE_ALARM = 1e-9  # of all frequencies of one mechanism
 
 

@@ -28,7 +28,7 @@ MAX_PAIR_CELLS = 1_024  # counts of a pair: cells of one question times cells of
 def parse_question(reader: Reader) -> Question:
     """A question from its part of a document; what is left out is chosen for the least error."""
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
-    question = KINDS[kind].parse(reader, name, _epsilon(reader))
+    question = _parsed(KINDS[kind], reader, name)
     options = question.labels if "options" in question.fields() else ()
     question = replace(question, display=read_labels(reader, kind, options, question.has_unit))
     integers = reader.optional("integers", list)
@@ -113,6 +113,15 @@ def _not_private(path: str, question: Question) -> InvalidSurvey:
         cure = "it is too small for so fine a table, take 0.000001 or more"
         return InvalidSurvey(f"{path}.epsilon", f"{problem}; {cure}")
     return InvalidSurvey(f"{path}.mechanism", f"{problem}; name another mechanism")
+
+
+def _parsed(kind: type[Question], reader: Reader, name: str) -> Question:
+    try:
+        return kind.parse(reader, name, _epsilon(reader))
+    except InvalidSurvey:
+        raise
+    except ValueError as error:  # a mechanism that does not take this size
+        raise InvalidSurvey(f"{reader.path}.mechanism", str(error)) from None
 
 
 def _epsilon(reader: Reader) -> Epsilon:

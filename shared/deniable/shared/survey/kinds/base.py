@@ -59,7 +59,7 @@ class Question(ABC):
     size_option: ClassVar[str] = ""  # what `certify` calls the size of its mechanisms
     has_unit: ClassVar[bool] = False
     takes_optimal_table: ClassVar[bool] = False  # whether publishing searches for one
-    in_javascript: ClassVar[bool] = True  # whether the client for JavaScript answers it
+    in_javascript: ClassVar[bool] = False  # whether the client for JavaScript answers it
     assumed: ClassVar[str] = ""  # the default population of simulations, in words
     name: str
     mechanism: Mechanism

@@ -18,6 +18,7 @@ TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no":
 class Bit(ShareQuestion):
     kind = mechanism_kind = "bit"
     form_label = "Yes or no"
+    in_javascript = True
     asked, example = "yes or no", True
     labels, first_label = ("yes",), 1  # estimates are of the people who say yes
     answer_labels = ("no", "yes")

@@ -22,6 +22,7 @@ MOST_FILLED = 2**23  # characters that all options may take together, once they 
 class Choice(ShareQuestion):
     kind = mechanism_kind = "choice"
     form_label = "A choice"
+    in_javascript = True
     plan_fields = (PlanField("options", "Options", 5, "of a choice", low=2, high=MAX_OPTIONS),)
     size_option = "options"
     axis = (0.0, 0.1)

@@ -39,7 +39,7 @@ class Number(MeanQuestion):
         PlanField("high", "Highest value", 100.0, "of a number (default 1)", 1.0, is_whole=False),
     )
     size_option = "grid"
-    has_unit = takes_optimal_table = True
+    has_unit = takes_optimal_table = in_javascript = True
     low: int | float
     high: int | float
 

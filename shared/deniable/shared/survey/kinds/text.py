@@ -22,6 +22,7 @@ LEAST_BUCKETS, MOST_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
 class Text(Question):
     kind = mechanism_kind = "text"
     form_label = "An open text"
+    in_javascript = True
     statistic, estimation = "share", "texts"
     plan_fields = (PlanField("length", "Bytes that count", 8, "bytes of a text", 16),)
     size_option = "buckets"

@@ -31,7 +31,6 @@ class Vector(Question):
     statistic, estimation = "coordinate", "coordinates"
     plan_fields = (PlanField("dimension", "Coordinates", 10, "coordinates of a vector"),)
     size_option = "dimension"
-    in_javascript = False
     range, axis = (-1.0, 1.0), (0.0, 0.0)
     mechanism: VectorDesign
 

@@ -1,0 +1,176 @@
+"""`check_mechanism` passes every mechanism of the table, and names what a broken one breaks."""
+
+from __future__ import annotations
+
+import json
+import random
+from fractions import Fraction
+
+import pytest
+
+from deniable.shared.cli.command import main
+from deniable.shared.errors import InvalidMechanism
+from deniable.shared.mechanisms import check_mechanism
+from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.epsilon import Epsilon, decimal_text
+from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, Ternary, Unary, mechanisms
+from deniable.shared.privacy.randomness import Draw
+from deniable.shared.privacy.thresholds import ONE
+from tests.contract.extensions import DESIGNS, HadamardResponse, NegativeSurvey
+
+NAMED = {made.name: made for made in (*mechanisms().values(), *DESIGNS)}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_mechanism_passes(name: str) -> None:
+    checks = check_mechanism(NAMED[name], random.Random(1).getrandbits)
+    assert checks
+    assert all(check.startswith(NAMED[name].__name__) for check in checks)
+
+
+def test_an_instance_is_checked_as_it_is() -> None:
+    checks = check_mechanism(Unary(Epsilon("0.7"), 6), random.Random(1).getrandbits)
+    assert {check.partition(":")[0] for check in checks} == {"Unary at ε 0.7, size 6"}
+
+
+def times(epsilon: Epsilon, factor: int) -> Epsilon:
+    return Epsilon(decimal_text(factor * epsilon.billionths))
+
+
+class ThreeTimes(NegativeSurvey):
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        super().__init__(times(epsilon, 3), options)
+        self.epsilon = epsilon
+
+
+class Understated(KRandomizedResponse):
+    """The rows show more than the bound, by less than the ε that is left."""
+
+    def worst_ratio(self) -> tuple[int, int]:
+        return 1, 1
+
+
+class Unsummed(KRandomizedResponse):
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        return super().weight(symbol, answer) * Fraction(9, 10)
+
+
+class Unspoken(HadamardResponse):
+    """A newcomer who forgets for which options a symbol speaks."""
+
+    def supported_by(self, cell: int) -> list[int]:
+        return [cell % self.options]
+
+
+class Biased(Ternary):
+    @property
+    def values(self) -> tuple[Fraction, ...]:
+        low, middle, high = super().values
+        return low, middle, high + Fraction(1, 100)
+
+
+class Tangled(KRandomizedResponse):
+    joint = DEPENDENT  # type: ignore[assignment]  # what is wrong with it
+
+
+class Narrow(WholeNumber):
+    def from_json(self, value: object) -> int:
+        return super().from_json(value) // 2
+
+
+class Garbled(KRandomizedResponse):
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        super().__init__(epsilon, options)
+        self.encoding = Narrow(options)
+
+
+class Hesitant(KRandomizedResponse):
+    """It draws once more where the answer is 0: how long that takes shows."""
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        if answer == 0:
+            draw(8)
+        return super().randomize(answer, draw)
+
+
+class Frank(KRandomizedResponse):
+    """The table of ε, and reports at twice that."""
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        more = KRandomizedResponse(times(self.epsilon, 2), self.options)
+        return more.randomize(answer, draw)
+
+
+class Absent(Unary):
+    sizes = range(100, 101)
+    proved_sizes = (7,)  # type: ignore[assignment]  # what is wrong with it
+
+
+BROKEN: list[tuple[type[Mechanism], str]] = [
+    (ThreeTimes, "proved: .* gives away 3.00 times its ε of 0.1"),
+    (Understated, "worst_ratio` states 1, and the rows have"),
+    (Unsummed, "adds up to 0.9"),
+    (Unspoken, "unbiased: answer .*support option"),
+    (Biased, "unbiased: answer .*the mean of the values"),
+    (Tangled, "`joint` is dependent, and reports count in 1 cells"),
+    (Garbled, "is another one after `to_json`"),
+    (Hesitant, "bits, depending on the answer"),
+    (Frank, "reports follow the table|reports give away"),
+    (Absent, "`sizes` has none of"),
+]
+
+
+@pytest.mark.parametrize(("broken", "says"), BROKEN, ids=lambda case: getattr(case, "__name__", ""))
+def test_what_is_broken_is_named(broken: type[Mechanism], says: str) -> None:
+    with pytest.raises(InvalidMechanism, match=says):
+        check_mechanism(broken, random.Random(1).getrandbits)
+
+
+def test_rates_that_the_table_does_not_state_are_seen() -> None:
+    with pytest.raises(InvalidMechanism, match=r"follow the table: .* probability is stated as"):
+        check_mechanism(Frank(Epsilon("1"), 4), random.Random(1).getrandbits)
+
+
+def test_frank_reports_are_audited_too() -> None:
+    """Where there are too many symbols to count each, the audit alone sees it."""
+
+    class FrankSets(Unary):
+        def randomize(self, answer: int, draw: Draw) -> int:
+            more = Unary(times(self.epsilon, 3), self.options)
+            return more.randomize(answer, draw)
+
+    with pytest.raises(InvalidMechanism, match="reports give away at least ε 2"):
+        check_mechanism(FrankSets(Epsilon("1"), 8), random.Random(1).getrandbits)
+
+
+def test_certify_takes_a_class_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["certify", "--json", "--mechanism"]
+    assert main([*words, "tests.contract.extensions:HadamardResponse"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["holds"], found["problem"]) == (True, None)
+    assert any("audited" in check for check in found["checks"])
+    assert main([*words, f"{__name__}:ThreeTimes"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["holds"], found["checks"]) == (False, [])
+    assert "3.00 times its ε" in found["problem"]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("tests.nowhere:X", "there is no"), ("json:dumps", "not a mechanism"), (":X", "there is no")],
+)
+def test_certify_refuses_what_is_no_mechanism(
+    path: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["certify", "--mechanism", path]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_ratio_one_unit_over_the_bound_is_an_excess() -> None:
+    """One unit of 2^-64 moved from a lie to the truth: the multiple shows more than 1."""
+    made = KRandomizedResponse(Epsilon("1"), 2)
+    made.lie, made.keep = made.lie - 1, made.keep + 1
+    assert made.keep + made.lie == ONE
+    with pytest.raises(InvalidMechanism, match=r"gives away 1 \+ .* times its ε of 1"):
+        check_mechanism(made, random.Random(1).getrandbits)
