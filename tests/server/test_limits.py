@@ -54,6 +54,25 @@ def test_one_neighbourhood_sends_so_many_reports_of_a_survey_in_an_hour(limited:
     assert send(limited, asked, 8).status_code == 200
 
 
+def test_every_hour_has_a_quota_of_its_own() -> None:
+    """Each is used up, refuses until its hour is over, and says for how many seconds."""
+    quota = Limits(3, clock := Hands())
+    for _ in range(5):
+        assert [quota.wait(NEAR, "a") for _ in range(5)] == [0, 0, 0, 3_600, 3_600]
+        clock.pass_(minutes=59)
+        assert [quota.wait(NEAR, "a") for _ in range(2)] == [60, 60]
+        assert quota.wait(FAR, "a") == 0
+        clock.pass_(minutes=1)
+
+
+def test_an_hour_begins_with_its_first_report() -> None:
+    """Also after hours without any: what came before is not counted."""
+    quota = Limits(1, clock := Hands())
+    for hours in (1, 2, 7.5):
+        assert [quota.wait(NEAR, "a") for _ in range(2)] == [0, 3_600]
+        clock.pass_(hours=hours)
+
+
 def test_a_token_is_not_limited(limited: World) -> None:
     asked, app = limited.publish(survey()), limited.bearer("app")
     sent = [send(limited, asked, number, headers=app).status_code for number in range(9)]

@@ -187,6 +187,28 @@ def test_an_envelope_that_two_nodes_have_at_once_counts_once(
     assert pair.counted() == 1
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_nodes_count_once_whatever_isolation_the_database_has_by_default(
+    cluster: Cluster, database: Database, level: str
+) -> None:
+    """A node that waits for another must then see what that has kept, also after a settling."""
+    name = database.parameters()["dbname"]
+    cluster.say(f"ALTER DATABASE {name} SET default_transaction_isolation TO '{level}'")
+    with (
+        PostgresStore.create(database, "one") as one,
+        PostgresStore.open(database, "other") as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        pair = Pair(one, other, pool, published(one, survey()))
+        with pair.halfway(1):
+            settling = pair.meanwhile(partial(settle, other._pool))
+            again = pair.meanwhile(partial(pair.take, 1), others=1)
+        settling.result(PATIENCE)
+        assert again.result(PATIENCE) == ["duplicates"]
+        assert pair.counted() == 1
+        eventually(partial(settle, one._pool), "settled")
+
+
 def test_settling_does_not_hide_what_a_group_is_about_to_keep(pair: Pair) -> None:
     pair.take(5)
     with pair.halfway(1):

@@ -26,7 +26,7 @@ from deniable.server.store import (
     open_store,
     tally_rows,
 )
-from deniable.server.store.sql_store import SqlStore
+from deniable.server.store.sql_store import SqlSnapshot, SqlStore
 from deniable.server.store.tally_rows import TallyRow
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -161,6 +161,24 @@ def test_counters_and_the_day_are_kept(store: Store) -> None:
 
 
 # Reports
+
+
+def test_a_snapshot_shows_one_moment_and_cannot_write(store: Store) -> None:
+    asked = published(store, survey())
+    take(store, asked, 1)
+    with store.snapshot() as reader:
+        assert reader.report_totals() == {asked.sequence: 1}
+        take(store, asked, 2)
+        store.enrol_key("ab" * 32)
+        assert [tally.reports for tally in reader.tallies(asked.sequence)] == [1]
+        assert "ab" * 32 not in reader.enrolled_keys()
+        assert reader.surveys() == store.surveys()
+    with store.snapshot() as reader:
+        assert reader.report_totals() == {asked.sequence: 2}
+    statement = "INSERT INTO keys (key) VALUES ('00')"
+    with pytest.raises(StoreUnusable, match=r"read-?only"), store.snapshot() as reader:
+        assert isinstance(reader, SqlSnapshot)
+        reader._connection.execute(statement)
 
 
 def test_an_envelope_counts_once_settled_or_not(store: Store) -> None:

@@ -33,12 +33,11 @@ class Limits:
     def wait(self, sender: bytes, survey: str) -> int:
         """Count one report; in how many seconds the sender may try again, or 0 if it is taken."""
         with self._lock:
-            rest = self._until - self._clock.seconds()
-            if rest <= 0:
+            if self._clock.seconds() >= self._until:
                 self._begin()
             place = self._place(sender, survey)
             if self._counts[place] >= self._most:
-                return math.ceil(rest)
+                return math.ceil(self._until - self._clock.seconds())
             self._counts[place] += 1
             return 0
 
