@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from deniable.server.intake.codeword_sums import sums
+from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.privacy.codewords import along, codeword
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS
@@ -97,7 +97,7 @@ def counting(made: KClosest) -> Measurement:
     rows = np.frombuffer(os.urandom(COUNTED * made.payload_size), np.uint8)
     columns = rows.reshape(COUNTED, -1).copy()
     columns[:, -1] %= made.codewords
-    best = min(busy(lambda: sums(made.encoding, columns)) for _ in range(3))
+    best = min(busy(lambda: codeword_sums(made.encoding, columns)) for _ in range(3))
     name = f"processor time to count {COUNTED:,} vectors of {made.dimension:,}"
     return Measurement(name, best, None, "s", 5)
 

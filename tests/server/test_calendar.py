@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.intake.calendar import Calendar
+from deniable.server.intake.upkeep import Calendar
 from deniable.server.store import SqliteStore, open_store
 from tests.command import run
 from tests.eventually import eventually

@@ -12,8 +12,8 @@ import pytest
 
 from deniable.server.estimation.crossed import Joint, Pair, joint
 from deniable.server.http.auth import COOKIE
-from deniable.server.intake.crossed import _counts
 from deniable.server.intake.tally import empty_cells, tally
+from deniable.server.intake.tally_kernels import _counts
 from deniable.server.results import Results, crossing, crossings, csv_text, survey_results
 from deniable.server.results.advice import describe
 from deniable.server.results.document import Row

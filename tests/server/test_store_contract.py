@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -177,8 +177,7 @@ def test_a_snapshot_shows_one_moment_and_cannot_write(store: Store) -> None:
         assert reader.report_totals() == {asked.sequence: 2}
     statement = "INSERT INTO keys (key) VALUES ('00')"
     with pytest.raises(StoreUnusable, match=r"read-?only"), store.snapshot() as reader:
-        assert isinstance(reader, SqlSnapshot)
-        reader._connection.execute(statement)
+        cast(SqlSnapshot, reader)._connection.execute(statement)
 
 
 def test_an_envelope_counts_once_settled_or_not(store: Store) -> None:

@@ -11,7 +11,15 @@ import pytest
 
 from deniable.server.intake import tally as tallies
 from deniable.server.intake.commit import commit
-from deniable.server.intake.tally import BLOCKS, FEW, ROWS, _set_bits, _weights, check, tally
+from deniable.server.intake.tally import (
+    BLOCKS,
+    FEW_SYMBOLS,
+    ROWS,
+    _set_bits,
+    _weights,
+    check,
+    tally,
+)
 from deniable.server.store import SqliteStore, Upload
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -33,8 +41,8 @@ CROSS = [["crashed", "browser"], ["languages", "crashed"], ["languages", "region
 SURVEYS = {
     "bit": survey(BIT),
     "number": survey(NUMBER),
-    "few options": survey(choice(FEW, "k-randomized-response")),
-    "more options": survey(choice(FEW + 1, "k-randomized-response")),
+    "few options": survey(choice(FEW_SYMBOLS, "k-randomized-response")),
+    "more options": survey(choice(FEW_SYMBOLS + 1, "k-randomized-response")),
     "one full byte": survey(choice(256, "k-randomized-response")),
     "two bytes": survey(choice(257, "k-randomized-response")),
     "three bytes": survey(choice(65_536, "projective-geometry")),

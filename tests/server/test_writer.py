@@ -189,7 +189,7 @@ def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
 
 
 def test_a_full_queue_is_refused_at_once(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MOST_WAITING", 3)
+    monkeypatch.setattr(writing, "MAX_WAITING", 3)
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:
         taken = [hold(store, writer, pool, upload(asked, 0))]
@@ -203,19 +203,19 @@ def test_a_full_queue_is_refused_at_once(store: Faulty, monkeypatch: pytest.Monk
 
 
 def test_the_queue_is_bounded_in_bytes_too(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MOST_WAITING_BYTES", 0)
+    monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 0)
     asked = published(store, survey())
     with writer_of(store) as writer, pytest.raises(Unavailable):
         writer.write([upload(asked, 1)])
 
 
 def test_the_limits_are_those_that_are_documented() -> None:
-    assert (writing.MOST_REQUESTS, writing.MOST_UPLOADS) == (1_024, 16_384)
-    assert (writing.MOST_WAITING, writing.MOST_WAITING_BYTES) == (4_096, 64 * 2**20)
+    assert (writing.MAX_REQUESTS, writing.MAX_UPLOADS) == (1_024, 16_384)
+    assert (writing.MAX_WAITING, writing.MAX_WAITING_BYTES) == (4_096, 64 * 2**20)
     assert writing.GATHER_SECONDS == 0.0005
 
 
-@pytest.mark.parametrize("limit", ["MOST_REQUESTS", "MOST_UPLOADS"])
+@pytest.mark.parametrize("limit", ["MAX_REQUESTS", "MAX_UPLOADS"])
 def test_a_group_has_a_limit(store: Faulty, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """The first alone, then eight requests of one upload each in groups of at most four."""
     monkeypatch.setattr(writing, limit, 4)
@@ -294,7 +294,7 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
     with writer_of(store) as writer:
         writer.write([upload(asked, 1), upload(asked, 2)])
     upkeep.seal_ended(store, Catalogue(store), end)
-    assert store.purge(upkeep.SLICE).envelopes == 0
+    assert store.purge(upkeep.ROWS_PER_SLICE).envelopes == 0
     assert rows(store.data) == 2
     store.keep_day(end.date())
     with writer_of(store, Hands(end + timedelta(hours=2))):
@@ -324,7 +324,7 @@ def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: F
     with writer_of(store) as writer:
         assert writer.write([upload(asked, 1)]) == ["accepted"]
         store.seal(asked.sequence, [DECEMBER])
-        assert store.purge(upkeep.SLICE).envelopes == 1
+        assert store.purge(upkeep.ROWS_PER_SLICE).envelopes == 1
         assert writer.write([upload(asked, 1), upload(asked, 2)]) == ["late", "late"]
     assert counted(store, asked)[0] == 1
 
@@ -339,7 +339,7 @@ def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> N
         with store.transaction() as transaction:
             transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
         store.seal(asked.sequence, [DECEMBER])
-        assert store.purge(upkeep.SLICE).envelopes == 1
+        assert store.purge(upkeep.ROWS_PER_SLICE).envelopes == 1
         assert store.forget_order()
         left = b"".join(file.read_bytes() for file in store.data.iterdir())
     assert mark not in left
@@ -357,7 +357,7 @@ def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> 
             eventually(lambda: writer.waiting == 1, "it waits")
             before = rows_of_envelopes(self.data)
             gone = super().purge(most)
-            assert before - rows_of_envelopes(self.data) <= upkeep.SLICE
+            assert before - rows_of_envelopes(self.data) <= upkeep.ROWS_PER_SLICE
             events.append("slice")
             return gone
 

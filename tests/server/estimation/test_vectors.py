@@ -12,8 +12,8 @@ import pytest
 from deniable.server.estimation.estimators import estimates
 from deniable.server.estimation.forgery_test import FALSE_ALARM
 from deniable.server.estimation.vectors import deviations, whole
-from deniable.server.intake.codeword_sums import sums
 from deniable.server.intake.tally import tally
+from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encoding import UNIT
@@ -72,7 +72,7 @@ def rounds() -> list[Cells]:
         for seed, number in reported().T.tolist()
     )
     rows = np.frombuffer(payload, np.uint8).reshape(ROUNDS, REPORTS, encoding.payload_size)
-    return [sums(encoding, each) for each in rows]
+    return [codeword_sums(encoding, each) for each in rows]
 
 
 @pytest.mark.parametrize(("dimension", "epsilon"), [(2, "1"), (3, "8"), (1_024, "0.5")])

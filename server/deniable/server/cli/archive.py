@@ -107,8 +107,7 @@ def recounted(archive: Path, where: str) -> list[Results]:
 
 def _ended_rounds(store: Store, args: Namespace) -> list[Round]:
     """Return the rounds that no longer accept reports and whose reports are still stored."""
-    from deniable.server.intake.calendar import Calendar
-    from deniable.server.intake.upkeep import MARGIN
+    from deniable.server.intake.upkeep import MARGIN, Calendar
     from deniable.server.surveys.catalogue import Catalogue
     from deniable.server.surveys.clock import Clock
 

@@ -1,9 +1,9 @@
-"""Whether an envelope is taken: its survey, its round, its size, its payload, in this order.
+"""Admission of an envelope: its survey, its round, its size and its payload, in this order.
 
-A refusal has a code for programs and a detail for people; neither repeats what was in the payload.
+A refusal has a code for programs and a detail for people; neither repeats any of the payload.
 
     unknown-survey   not published here            early, late    not the time of its round
-    closed           the operator has closed it    too-many       more reports than may come at once
+    closed           the operator has closed it    too-many       too many reports in one envelope
     bad-payload      no client of this survey sends this
 """
 
@@ -39,8 +39,10 @@ def admit(
     most: int,
     opened_by: bytes | None = None,
 ) -> Upload | Refusal:
-    """The upload to write, or why not; at most `most` reports in it. `opened_by` is the mark of the
-    key that it was sealed to."""
+    """Return the upload to write, or the refusal.
+
+    At most `most` reports may be in it. `opened_by` is the mark of the key that it was sealed to.
+    """
     published = catalogue.get(envelope.survey)
     if published is None:
         return Refusal(None, 1, "unknown-survey", "no survey with this id is published here")
@@ -80,7 +82,7 @@ _WHY = {True: " without an app token", False: ""}
 
 
 def _check_round(survey: Survey, number: int, now: datetime) -> None:
-    """A round before the first one is over, and one after the last never begins."""
+    """Refuse a round that is over or has not begun, or that the survey does not have."""
     first, last = survey.first_round, survey.last_round
     if number < first or (number <= last and now >= survey.taken_until(number)):
         raise InvalidEnvelope("late", f"reports of round {number} are no longer taken")
@@ -91,8 +93,11 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
 
 
 def _checked(survey: Survey, payload: bytes, count: int) -> Cells | None:
-    """The counts of a large envelope, which checking it makes anyway. Where they would take more
-    memory than the payload, the group is counted as one when it is committed."""
+    """Return the counts of a large envelope, which checking it makes anyway.
+
+    If they would take more memory than the payload, the whole group is counted together when it is
+    committed.
+    """
     if len(payload) < CELL_BYTES * sum(question.mechanism.cells for question in survey.questions):
         check(survey, payload, count)
         return None

@@ -23,8 +23,10 @@ Outcome = Literal["accepted", "duplicates", "late"]
 
 
 def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]:
-    """Store and count the uploads, and return the outcome of each, which holds once the transaction
-    is on disk. Of uploads with one key the first may count; the others are its duplicates."""
+    """Store and count uploads. Return the outcome of each, valid once the transaction is on disk.
+
+    Of uploads with one key the first may count; the others are its duplicates.
+    """
     firsts = {upload.key: upload for upload in reversed(uploads)}
     outcomes: dict[UploadKey, Outcome] = {}
     for members in _by_round(list(firsts.values())):
@@ -36,9 +38,11 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 
 
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
-    """Count the acknowledged envelopes that have not reached the tables; one that has is a
-    duplicate. A server (`serves`) overwrites them where they were kept; for others they stay there.
-    Those of a survey that was deleted or is damaged go with it."""
+    """Count the acknowledged envelopes that have not reached the tables.
+
+    One that has is a duplicate. A server (`serves`) overwrites them where they were kept; for
+    others they stay there. Those of a survey that was deleted or is damaged go with it.
+    """
     left = store.unsettled()
     uploads = [
         Upload(published, row.round, row.kept.id, row.kept.reports, row.kept.payload)

@@ -1,8 +1,8 @@
-"""How many reports of a survey one neighbourhood of addresses may send in an hour without a token.
+"""Hourly quota of reports of a survey without a token, for each neighbourhood of addresses.
 
-A neighbourhood is a /24 of IPv4 or a /64 of IPv6: what one person can easily have. Nothing of an
-address is kept: a keyed hash says where in a table of counters it is counted, and the key lives for
-an hour and in memory only. The table has one size; where two share a counter, they share its limit.
+A neighbourhood is a /24 of IPv4 or a /64 of IPv6: what one person can easily have. No address is
+kept: a keyed hash selects the counter in a table, and the key lives for an hour and in memory only.
+The table has a fixed size; neighbourhoods that share a counter share its limit.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from deniable.server.surveys.clock import Clock
 
 WINDOW_SECONDS = 3_600.0
 COUNTERS = 2**20
-HIGHEST = 2**32 - 1
+MAX_COUNT = 2**32 - 1
 
 
 class Limits:
     """Safe from several threads."""
 
     def __init__(self, most: int, clock: Clock | None = None) -> None:
-        self._most, self._clock = min(most, HIGHEST), clock or Clock()
+        self._most, self._clock = min(most, MAX_COUNT), clock or Clock()
         self._lock = threading.Lock()
         self._begin()
 
     def wait(self, sender: bytes, survey: str) -> int:
-        """Count one report; in how many seconds the sender may try again, or 0 if it is taken."""
+        """Count one report. Return 0, or the seconds until a refused sender may try again."""
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
-            place = self._place(sender, survey)
-            if self._counts[place] >= self._most:
+            index = self._index(sender, survey)
+            if self._counts[index] >= self._most:
                 return math.ceil(self._until - self._clock.seconds())
-            self._counts[place] += 1
+            self._counts[index] += 1
             return 0
 
     def _begin(self) -> None:
@@ -46,7 +46,7 @@ class Limits:
         self._key = secrets.token_bytes(16)
         self._counts = array("I", bytes(4 * COUNTERS))
 
-    def _place(self, sender: bytes, survey: str) -> int:
+    def _index(self, sender: bytes, survey: str) -> int:
         hashed = hashlib.blake2b(sender + survey.encode(), key=self._key, digest_size=8)
         return int.from_bytes(hashed.digest()) % COUNTERS
 
@@ -64,10 +64,10 @@ def neighbourhood(address: str) -> bytes:
     except (OSError, ValueError):
         pass
     try:
-        found = ip_address(address.strip().strip("[]"))
+        parsed = ip_address(address.strip().strip("[]"))
     except ValueError:
         return b""
-    if isinstance(found, IPv6Address):
-        mapped = found.ipv4_mapped
-        return mapped.packed[:3] if mapped else found.packed[:8]
-    return found.packed[:3]
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return mapped.packed[:3] if mapped else parsed.packed[:8]
+    return parsed.packed[:3]

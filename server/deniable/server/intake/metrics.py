@@ -1,4 +1,4 @@
-"""Figures for Prometheus: reports by survey and outcome, the queue, and how long commits take."""
+"""Metrics for Prometheus: reports by survey and outcome, the queue, and commit times."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Metrics:
         self._commits = commits
 
     def commit_times(self) -> list[tuple[str, str]]:
-        """How many of the commits so far took at most how long, in words; none without any."""
+        """Return the share of commits that took at most each time, as text; empty without any."""
         samples = [sample for metric in self._commits.collect() for sample in metric.samples]
         within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
         total = within[-1][1]
@@ -61,7 +61,7 @@ class Metrics:
         ]
 
     def render(self) -> bytes:
-        """The text, at most a second old: it is made once for all who ask meanwhile."""
+        """Return the text, at most a second old: it is made once for all who ask meanwhile."""
         with self._lock:
             if self._clock.seconds() - self._rendered_at >= FRESH_SECONDS:
                 self._rendered = generate_latest(self._registry)

@@ -1,7 +1,7 @@
-"""Every tally held against the envelopes that it counts, as long as they are kept.
+"""Comparison of every tally with the envelopes that it counts, while they are kept.
 
-A round is counted anew only before its envelopes may have begun to go. A tally that is whole and
-counts more than is kept stays as it is: then envelopes are lost, and not counts.
+A round is counted again only before its envelopes may have begun to be deleted. A tally that is
+whole and counts more than is kept stays as it is: then envelopes are lost, and not counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deniable.server.store import (
 )
 from deniable.shared.errors import InvalidEnvelope
 
-AT_ONCE = 2**20  # bytes of payloads that are counted together
+BYTES_AT_ONCE = 2**20  # bytes of payloads that are counted together
 
 Verdict = Literal[
     "equal", "sealed", "wrong", "missing", "damaged", "damaged-for-good", "envelopes-lost",
@@ -36,7 +36,7 @@ CURABLE = frozenset[Verdict]({"wrong", "missing", "damaged"})
 
 @dataclass(frozen=True)
 class Compared:
-    """A round, what became of it, and what its envelopes say where they can be counted."""
+    """A round, its verdict, and the counts of its envelopes where they can be counted."""
 
     survey: int
     name: str
@@ -48,7 +48,7 @@ class Compared:
 def compare(
     inspection: Inspection, surveys: Mapping[int, PublishedSurvey], now: datetime
 ) -> Iterator[Compared]:
-    """Every round that has a tally or envelopes."""
+    """Yield every round that has a tally or envelopes."""
     kept = {(each.survey, each.round): each for each in inspection.tallies()}
     for sequence, number in sorted(kept.keys() | set(inspection.rounds())):
         published, before = surveys.get(sequence), kept.get((sequence, number))
@@ -81,7 +81,7 @@ def _verdict(before: KeptTally | None, recount: RoundTally | None) -> Verdict:
 
 
 def _recount(inspection: Inspection, published: PublishedSurvey, number: int) -> RoundTally | None:
-    """None where the envelopes are not what was written."""
+    """Return the counts of a round's envelopes; None if they are not what was written."""
     cells, reports = empty_cells(published.survey), 0
     try:
         for payload, count in _joined(inspection.envelopes(published.sequence, number)):
@@ -93,12 +93,12 @@ def _recount(inspection: Inspection, published: PublishedSurvey, number: int) ->
 
 
 def _joined(envelopes: Iterable[Kept]) -> Iterator[tuple[bytes, int]]:
-    """Payloads, and how many reports they hold."""
+    """Yield payloads joined together, and how many reports they hold."""
     parts, count, size = list[bytes](), 0, 0
     for each in envelopes:
         parts.append(each.payload)
         count, size = count + each.reports, size + len(each.payload)
-        if size >= AT_ONCE:
+        if size >= BYTES_AT_ONCE:
             yield b"".join(parts), count
             parts, count, size = [], 0, 0
     if parts:

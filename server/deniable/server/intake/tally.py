@@ -1,17 +1,17 @@
-"""Payload bytes to counts: validates and counts whole envelopes at once, with numpy.
+"""Payload bytes to counts: validates and counts whole envelopes with numpy.
 
 A report's questions follow one another, each a whole number of bytes, so a payload is a matrix of
-bytes with one row for each report; where each install is asked one question, the rows are parted by
-their first byte, which says which. Of every question the symbols are counted once, whatever
+bytes with one row per report. If each install is asked one question, the rows are split by their
+first byte, which names the question. The symbols of every question are counted once, whatever
 values its bytes hold; a count beyond the last cell means a report that no client sends.
 
-How symbols travel is said by the mechanism's encoding. COUNTERS has a vectorised counterpart for
-each of them; one that is not there is counted by its own word, report by report.
+The mechanism's encoding defines how symbols travel. COUNTERS has a vectorised counterpart for each
+encoding; one without an entry is counted by its own methods, report by report.
 
     WholeNumber    one to three bytes are a symbol: the cells count the symbols
     BitSet         a bit for each option, least bit first: the cells count the set bits
     Codeword       a seed and a number: its coordinates are added up, and their squares
-    Grouped        a byte says which group the rest is of: counted group by group, then the groups
+    Grouped        a byte names the group of the rest: counted group by group, then the groups
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.intake.codeword_sums import sums
-from deniable.server.intake.crossed import crossed
+from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -32,15 +31,17 @@ from deniable.shared.survey.kinds.base import Question
 
 Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends
-FEW, FEW_ROWS = 3, 1_024  # symbols that are quicker counted one by one, and rows
+FEW_SYMBOLS, FEW_ROWS = 3, 1_024  # up to which counting one by one is quicker
 ROWS = 255  # set bits of this many rows still fit in one byte
 BLOCKS = 63  # of rows, that are added up bit by bit
-SOME = 8_192  # rows whose words stay in a processor's caches
+ROWS_AT_ONCE = 8_192  # whose words stay in a processor's caches
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
-    """The counts of `count` reports, all the questions' cells one after another; then those of
-    pairs of questions; or, where each install is asked one, how many reports each of them has.
+    """Return the counts of `count` reports: all the questions' cells, one after another.
+
+    Then come those of pairs of questions or, if each install is asked one question, the number of
+    reports of each question.
 
     Raises InvalidEnvelope("bad-payload") if a single one of them is not a report of this survey.
     """
@@ -49,12 +50,12 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     counts = [_counts(question, columns) for question, columns in parts]
     if survey.asks_one:
         counts.append(np.array([len(columns) for _, columns in parts], np.int64))
-    counts += crossed(survey, {question.name: columns for question, columns in parts})
+    counts += pair_counts(survey, {question.name: columns for question, columns in parts})
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
 def empty_cells(survey: Survey) -> Cells:
-    """Of no report: as many as `tally` counts."""
+    """Return the counts of no report."""
     asked = len(survey.questions) if survey.asks_one else 0
     pairs = sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
     cells = sum(each.mechanism.cells for each in survey.questions)
@@ -70,7 +71,7 @@ def check(survey: Survey, payload: bytes, count: int) -> None:
 
 
 def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Every question's own columns."""
+    """Yield each question's own columns."""
     start = 0
     for question in survey.questions:
         end = start + question.mechanism.payload_size
@@ -79,7 +80,7 @@ def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
 
 
 def _drawn(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Every question's own rows, without their padding."""
+    """Yield each question's own rows, without their padding."""
     if (rows[:, 0] >= len(survey.questions)).any():
         raise InvalidEnvelope("bad-payload", NO_QUESTION)
     for number, question in enumerate(survey.questions):
@@ -114,7 +115,7 @@ def _counted(encoding: Encoding, columns: Bytes) -> Counted:
 def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
     if columns.shape[1] > 3:
         return _one_by_one(encoding, columns)
-    if encoding.cells <= FEW:
+    if encoding.cells <= FEW_SYMBOLS:
         counts = _few(np.ascontiguousarray(columns), encoding.cells)
     elif columns.shape[1] == 1:
         counts = np.bincount(columns[:, 0], minlength=encoding.cells)
@@ -128,17 +129,21 @@ def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
 
 
 def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
-    """Each symbol's count and, last, how many are none: there could be sixteen million of them."""
+    """Return each symbol's count and, last, the number of bytes that are none.
+
+    There could be sixteen million symbols.
+    """
     numbers = columns[:, 2].astype(np.intp) << 16
     numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
     return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
 
 
 def _few(column: Bytes, symbols: int) -> Cells:
-    """Each symbol's count and, last, how many bytes are none of them: faster than bincount.
+    """Return each symbol's count and, last, the number of bytes that are none.
 
-    Of few rows Python counts them: numpy would release the interpreter's lock meanwhile, and under
-    load having it back takes longer than counting."""
+    This is faster than bincount. Python counts a few rows: numpy would release the interpreter's
+    lock meanwhile, and under load getting it back takes longer than counting.
+    """
     if len(column) <= FEW_ROWS:
         content = column.tobytes()
         counts = [content.count(symbol) for symbol in range(symbols)]
@@ -148,21 +153,27 @@ def _few(column: Bytes, symbols: int) -> Cells:
 
 
 def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
-    """How many reports set each bit, padding included; and whether each sets as many as it must."""
+    """Return how many reports set each bit, and whether a report is invalid.
+
+    Padding bits must be zero, and each report sets as many bits as its encoding demands.
+    """
     assert isinstance(encoding, BitSet)
     total = _set_bits(columns)
     wrong = bool(total[encoding.cells :].any())
     if encoding.weight is not None:
         wrong |= any(
-            (_weights(columns[first : first + SOME]) != encoding.weight).any()
-            for first in range(0, len(columns), SOME)
+            (_weights(columns[first : first + ROWS_AT_ONCE]) != encoding.weight).any()
+            for first in range(0, len(columns), ROWS_AT_ONCE)
         )
     return total[: encoding.cells], wrong
 
 
 def _set_bits(columns: Bytes) -> Cells:
-    """Most rows are added up bit by bit first, as columns of numbers in base two: 63 blocks of rows
-    become six, which then count for 1, 2, 4 and so on."""
+    """Return how many rows set each bit.
+
+    Most rows are first added up bit by bit, as columns of binary numbers: 63 blocks of rows become
+    six, which then count for 1, 2, 4 and so on.
+    """
     total, size = np.zeros(8 * columns.shape[1], np.int64), BLOCKS * ROWS
     whole = len(columns) - len(columns) % size
     for first in range(0, whole, size):
@@ -175,7 +186,10 @@ def _set_bits(columns: Bytes) -> Cells:
 
 
 def _added_up(blocks: list[Bytes]) -> Iterator[Bytes]:
-    """The digits of the sums, lowest first, of 2^n - 1 blocks: full adders take three to two."""
+    """Yield the digits of the sums of 2^n - 1 blocks, lowest first.
+
+    Full adders take three to two.
+    """
     while blocks:
         carries = []
         while len(blocks) > 1:
@@ -193,7 +207,7 @@ def _of_few_rows(rows: Bytes) -> npt.NDArray[np.uint8]:
 
 
 def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
-    """How many bits each row sets, eight bytes at a time."""
+    """Return how many bits each row sets, counted eight bytes at a time."""
     missing = -rows.shape[1] % 8
     whole = np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)
     counts = np.bitwise_count(whole.view(np.uint64)).astype(np.float32)
@@ -201,15 +215,17 @@ def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
 
 
 def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
-    """Nothing is expanded where a report is none."""
+    """Expand no report if one is invalid."""
     assert isinstance(encoding, Codeword)
     last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
     wrong = bool((columns[:, -1] > last).any())
-    return (np.zeros(encoding.cells, np.int64) if wrong else sums(encoding, columns)), wrong
+    return (
+        np.zeros(encoding.cells, np.int64) if wrong else codeword_sums(encoding, columns)
+    ), wrong
 
 
 def _groups(encoding: Encoding, columns: Bytes) -> Counted:
-    """How many reports each group has is counted last."""
+    """Count each group, and last the number of reports of each group."""
     assert isinstance(encoding, Grouped)
     group = columns[:, 0]
     parts = [_counted(encoding.each, columns[group == n, 1:]) for n in range(encoding.groups)]
@@ -219,7 +235,7 @@ def _groups(encoding: Encoding, columns: Bytes) -> Counted:
 
 
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
-    """What every encoding says of itself, report by report: the reference for the others."""
+    """Count report by report with the encoding's own methods: the reference for the others."""
     cells = np.zeros(encoding.cells, np.int64)
     for row in columns:
         symbol = int.from_bytes(row.tobytes(), "little")

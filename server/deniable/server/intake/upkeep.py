@@ -1,8 +1,14 @@
-"""What the writer does beside uploads: after each group the order in which groups came is
-forgotten, counters are kept every second, and every hour retention is due.
+"""The writer's other work: forgetting order, counters, the calendar and retention.
 
-Retention: raw reports are deleted when their survey's time for them ends; tallies stay. Their
-rounds are sealed first, and then a slice goes after each group, so that uploads never wait for it.
+After each group, or a tenth of a second under load, the order in which groups came is forgotten.
+Counters are kept every second, and retention is due every hour: raw reports are deleted when their
+survey's time for them ends; tallies stay. Their rounds are sealed first, and then a slice is
+deleted after each group, so that uploads never wait for it.
+
+The calendar guards against a wrong clock, which would refuse reports and delete others permanently.
+The store keeps the latest day on which a server ran. If a server starts much later or earlier than
+that, or its clock leaps while it runs, the clock is doubted: nothing is accepted, sealed or deleted
+until the clock is right, or the operator vouches for it.
 """
 
 from __future__ import annotations
@@ -13,29 +19,64 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
 
-from deniable.server.intake.calendar import Calendar
 from deniable.server.intake.commit import recover
 from deniable.server.store import PublishedSurvey, Store, StoreLost
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
 
+MAX_DOWNTIME = timedelta(days=8)  # a server that was off for a week starts without a question
+MAX_LEAP = timedelta(days=1)
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
 FORGET_SECONDS = 10.0
 SETTLE_SECONDS = 0.1  # under load, until groups come into the tables and their order is forgotten
 PAUSE_SECONDS = 0.02  # the same, if nothing comes meanwhile
 IDLE_SECONDS = 1.0  # until it is looked what else is due
-SLICE = 32  # rows that are deleted between two groups: about a thousand envelopes
+ROWS_PER_SLICE = 32  # deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # whatever was taken in the last moment has long been counted
 
 log = logging.getLogger("deniable.server")
 
 
+class Calendar:
+    """Guard against a wrong clock. `doubt` may be called in any thread, `keep` in the writer's."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._latest, now = store.latest_day(), clock.now()
+        last = now if self._latest is None else datetime.combine(self._latest, time_of_day(), UTC)
+        believed = -MAX_LEAP <= now - last <= MAX_DOWNTIME
+        # A moment that was believed, its seconds, and how much later it may be by now.
+        moment, ahead = (now, MAX_LEAP) if believed else (last, MAX_DOWNTIME)
+        self._known = moment, clock.seconds(), ahead
+
+    def doubt(self) -> str | None:
+        """Return why the clock is doubted, for the operator; None while it is believed."""
+        (moment, then, ahead), now = self._known, self._clock.now()
+        expected = moment + timedelta(seconds=self._clock.seconds() - then)
+        if -MAX_LEAP <= now - expected <= ahead:
+            return None
+        return (
+            f"the clock says {now.date()}, where about {expected.date()} is expected: until it is "
+            "put right no report is taken and none is deleted; if it is right, start the server "
+            "again with --trust-clock"
+        )
+
+    def keep(self) -> None:
+        """Keep the day in the store, if it is a new one that is believed."""
+        now = self._clock.now()
+        if now.date() != self._latest and self.doubt() is None:
+            self._known = now, self._clock.seconds(), MAX_LEAP
+            self._store.keep_day(now.date())
+            self._latest = now.date()
+
+
 class Upkeep:
-    """`count` may be called from any thread, the rest from the writer's."""
+    """The work that is due between groups. `count` may be called from any thread."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock
@@ -48,13 +89,15 @@ class Upkeep:
         self._purging, self._gone = False, 0
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
-        """Add reports by survey's sequence and outcome, to be kept with the next flush."""
+        """Add reports by a survey's sequence and outcome; the next flush stores them."""
         with self._lock:
             self._outcomes.update(outcomes)
 
     def do_what_is_due(self, *, later: bool = False) -> float:
-        """Never for long: in how many seconds more is due, if nothing comes. `later`: what has just
-        come need not be in the tables yet."""
+        """Do it, never for long. Return the seconds until more is due, if nothing comes.
+
+        With `later`, the last group need not be in the tables yet.
+        """
         seconds = self._clock.seconds()
         if seconds >= self._flush_at:
             self.flush()
@@ -73,7 +116,7 @@ class Upkeep:
         return 0.0 if self._purging else IDLE_SECONDS
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Flush and settle: nothing comes any more."""
         self.flush()
         try:
             self._settle()
@@ -104,12 +147,12 @@ class Upkeep:
         return self._doubt is None
 
     def _seal(self) -> None:
-        """Not before what a killed server has left is counted."""
+        """Seal ended rounds, but not before what a killed server has left is counted."""
         recover(self._store, self._catalogue, serves=True)
         seal_ended(self._store, self._catalogue, self._clock.now())
 
     def _purge(self) -> None:
-        gone = self._store.purge(SLICE)
+        gone = self._store.purge(ROWS_PER_SLICE)
         self._purging = gone.rows > 0
         self._gone += gone.envelopes
         if self._gone and not self._purging:
@@ -127,7 +170,7 @@ class Upkeep:
 
 
 def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
-    """Count nothing more in a round that is past its time: its envelopes go next."""
+    """Seal the rounds that are past their time, so that their envelopes can be deleted."""
     kept = store.unsealed_rounds()
     for published in catalogue.surveys():
         ended = [n for n in kept.get(published.sequence, ()) if purged_from(published, n) <= now]
@@ -136,9 +179,11 @@ def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
 
 
 def purge_sealed(store: Store) -> bool:
-    """Delete all that is sealed, in slices, beside a server that goes on. Whether nothing of it is
-    left in a log, either: whoever reads for long may delay that."""
-    while store.purge(SLICE).rows:
+    """Delete all sealed envelopes, in slices, also next to a running server.
+
+    Return whether nothing of them is left in a log, either: a long read may delay that.
+    """
+    while store.purge(ROWS_PER_SLICE).rows:
         pass
     end = time.monotonic() + FORGET_SECONDS
     while not (forgotten := store.forget_order()) and time.monotonic() < end:
@@ -147,6 +192,6 @@ def purge_sealed(store: Store) -> bool:
 
 
 def purged_from(published: PublishedSurvey, number: int) -> datetime:
-    """From when on a round's envelopes are deleted."""
+    """Return the moment from which on a round's envelopes are deleted."""
     survey = published.survey
     return survey.taken_until(number) + timedelta(days=survey.retention_days) + MARGIN

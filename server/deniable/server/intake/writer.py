@@ -1,17 +1,17 @@
-"""The writer: one thread that puts many uploads on disk in one transaction, and then answers them.
+"""The writer: one thread that puts many uploads on disk in one transaction, then answers them.
 
-Group commit: while one transaction goes to disk the next uploads gather, so the disk's slowness is
-shared by up to 1,024 requests. Who was answered together mostly comes again together, one shortly
-after another: so a group waits a moment for as many as there were in the last one.
+Group commit: while one transaction goes to disk the next uploads gather, so up to 1,024 requests
+share the disk's slowness. Requests that were answered together mostly come back together, one
+shortly after another: so a group waits a moment for as many as there were in the last one.
 
-An upload is answered only after the commit that holds it; whatever is not known to be on disk is
+An upload is answered only after the commit that holds it. Whatever is not known to be on disk is
 answered with `Unavailable`, and the client sends it again.
 
-Of requests that come at once, or one upon another, a group need only be on disk, and comes into the
-tables with those after it: when nobody has come for a moment, or after a tenth of a second.
+When requests come together, or in quick succession, a group need only be on disk. It reaches the
+tables with those after it: when there was no request for a moment, or after a tenth of a second.
 
-A disk that fails (StoreLost) ends it: what a failed write has left is unknown until the next start
-has read the file again, so nothing more is acknowledged.
+A disk that fails (StoreLost) ends the writer: what a failed write has left is unknown until the
+next start has read the file again, so nothing more is acknowledged.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
 
-MOST_REQUESTS = 1_024  # in one transaction
-MOST_UPLOADS = 16_384  # in one transaction, but for the last request's
-MOST_WAITING = 4_096  # requests in the queue
-MOST_WAITING_BYTES = 64 * 2**20
+MAX_REQUESTS = 1_024  # in one transaction
+MAX_UPLOADS = 16_384  # in one transaction, but for the last request's
+MAX_WAITING = 4_096  # requests in the queue
+MAX_WAITING_BYTES = 64 * 2**20
 GATHER_SECONDS = 0.0005  # at most, for as many requests as there were in the last transaction
 
 log = logging.getLogger("deniable.server")
 
 
 class Unavailable(DeniableError):
-    """Nothing was counted; the same request will do later."""
+    """Raised if nothing was counted, and the same request may succeed later."""
 
 
-Settled = list[Outcome] | Unavailable  # what became of each upload, or why nothing was counted
+Settled = list[Outcome] | Unavailable  # the outcome of each upload, or why nothing was counted
 Settle = Callable[[Settled], None]
 
 
@@ -57,7 +57,7 @@ class _Request:
 
 
 class Writer:
-    """Begins with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
+    """Starts with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock | None = None) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock or Clock()
@@ -68,7 +68,7 @@ class Writer:
         self._wanted = self._last = 1  # requests: that wake the thread, and that the last group had
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self.observe_commit: Callable[[float], None] = lambda _: None  # told how long each took
+        self.observe_commit: Callable[[float], None] = lambda _: None  # called with its seconds
 
     def start(self) -> None:
         self._state = "running"
@@ -89,16 +89,16 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """Stopped, or given up."""
+        """Whether it has stopped, or given up."""
         return self._state == "ended"
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for the disk."""
+        """The number of requests that wait for the disk."""
         return len(self._waiting)
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
-        """What became of each upload, which is then on disk; Unavailable if nothing was counted."""
+        """Return each upload's outcome, once it is on disk; Unavailable if nothing was counted."""
         settled = SimpleQueue[Settled]()
         self.submit(uploads, settled.put)
         found = settled.get()
@@ -107,14 +107,16 @@ class Writer:
         return found
 
     def submit(self, uploads: Sequence[Upload], settle: Settle) -> None:
-        """The same, for whoever does not wait here: `settle` is told, in the writer's thread.
-        Unavailable at once if there is no room."""
+        """Queue uploads; the writer's thread calls `settle` with what `write` would return.
+
+        Unavailable immediately if there is no room.
+        """
         request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
                 raise Unavailable("the server takes no reports now; send the same body again later")
-            full = self._waiting_bytes + request.size > MOST_WAITING_BYTES
-            if full or len(self._waiting) >= MOST_WAITING:
+            full = self._waiting_bytes + request.size > MAX_WAITING_BYTES
+            if full or len(self._waiting) >= MAX_WAITING:
                 raise Unavailable("too much is waiting for the disk; send the same body later")
             self._waiting.append(request)
             self._waiting_bytes += request.size
@@ -122,7 +124,7 @@ class Writer:
                 self._ready.notify()
 
     def doubt(self) -> str | None:
-        """Why the clock, and so what is late or early, cannot be believed; None while it can."""
+        """Return why the clock, and so a report's being late or early, is doubted; else None."""
         return self._upkeep.calendar.doubt()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
@@ -144,14 +146,17 @@ class Writer:
             self._end()
 
     def _next_group(self, patience: float) -> list[_Request] | None:
-        """What waits, up to the limits; empty after these seconds without any; None at the end."""
+        """Return what waits, up to the limits; None at the end.
+
+        The group is empty if there was no request within `patience` seconds.
+        """
         with self._ready:
             if not self._waiting and self._state == "running":
                 self._ready.wait(patience)
             self._gather()
             group: list[_Request] = []
             uploads = 0
-            while self._waiting and len(group) < MOST_REQUESTS and uploads < MOST_UPLOADS:
+            while self._waiting and len(group) < MAX_REQUESTS and uploads < MAX_UPLOADS:
                 group.append(self._waiting.popleft())
                 uploads += len(group[-1].uploads)
             self._waiting_bytes -= sum(request.size for request in group)
@@ -165,7 +170,7 @@ class Writer:
             self._wanted = 1
 
     def _commit(self, group: list[_Request], *, later: bool = False) -> bool:
-        """Whether it is still to come into the tables."""
+        """Commit a group, and return whether it has yet to reach the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
         try:
@@ -194,7 +199,7 @@ class Writer:
             request.settle(Unavailable(error))
 
     def _end(self) -> None:
-        """Whatever still waits is not on disk, and nothing more is taken."""
+        """Refuse whatever still waits: it is not on disk, and nothing more is accepted."""
         with self._ready:
             self._state = "ended"
             self._refuse(self._waiting)
