@@ -18,6 +18,7 @@ SETTINGS: dict[str, object] = {
     "retention_days": 90,
     "minimum_reports": 1,
 }
+YEARS: dict[str, object] = {"opens": date(2024, 1, 1), "closes": date(2028, 12, 31)}
 ALWAYS: dict[str, object] = {"opens": date(2020, 1, 1), "closes": date(2099, 12, 31)}
 
 

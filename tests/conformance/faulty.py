@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, keys, questions
 from deniable.shared.survey.document import Report, Survey
 from deniable.shared.survey.labels import NO_LABELS
+from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.reader import Reader
 from tests.conformance.python_client import Adapter, Message, serve
 
@@ -309,6 +311,13 @@ def begins_anew_after_damage() -> Adapter:
 @fault("a_state_that_was_changed_means_no_report")
 def begins_anew_after_a_change() -> Adapter:
     return Anew()
+
+
+@fault("days_fall_into_the_rounds_of_the_vectors")
+def begins_weeks_on_sunday() -> None:
+    week = PERIODS["week"]
+    shifted = replace(week, round_of=lambda day: week.round_of(day + timedelta(days=1)))
+    PERIODS["week"] = shifted
 
 
 # Envelopes and sending

@@ -1,13 +1,18 @@
-/** The JavaScript client behind the line protocol of README.md: node javascript_client.mjs */
+/** The JavaScript client behind the line protocol of README.md: node javascript_client.mjs [SOURCE] */
 
 import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
 
-import { envelopeId } from "../../client/javascript/src/envelope.js";
-import { fileStorage } from "../../client/javascript/src/file-storage.js";
-import { Client, Policy } from "../../client/javascript/src/index.js";
-import { MECHANISMS } from "../../client/javascript/src/mechanisms.js";
-import { placeText } from "../../client/javascript/src/text.js";
-import { billionths, hex, parseSurvey, unhex, wholeNumbers } from "../../client/javascript/src/survey.js";
+const SOURCE = process.argv[2]
+  ? `${pathToFileURL(process.argv[2])}/`
+  : new URL("../../client/javascript/src/", import.meta.url);
+const source = (file) => import(new URL(file, SOURCE));
+const { envelopeId } = await source("envelope.js");
+const { fileStorage } = await source("file-storage.js");
+const { Client, Policy } = await source("index.js");
+const { MECHANISMS } = await source("mechanisms.js");
+const { placeText } = await source("text.js");
+const { billionths, hex, parseSurvey, unhex, wholeNumbers } = await source("survey.js");
 
 const PATIENT = 60;
 let client, clock;
@@ -61,6 +66,10 @@ const OPERATIONS = {
     return { question: payloads[0][0] };
   },
   place: async ({ salt, length, buckets, text }) => ({ placed: (await placeText(length, buckets, salt)(text)) ?? null }),
+  round({ document, day }) {
+    const survey = parseSurvey(document), round = survey.roundOf(Date.parse(day));
+    return { round, accepted_until: survey.takenUntil(round) / 1_000 };
+  },
   envelope_id: async ({ key, survey, round }) => ({ id: hex(await envelopeId(unhex(key), survey, round)) }),
 };
 

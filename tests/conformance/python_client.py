@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from io import BytesIO
 from itertools import chain, repeat
 from typing import Any, cast
@@ -94,6 +94,11 @@ class Adapter:
         asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
         (question,) = parse_toml(survey_text(asked)).questions
         return {"placed": question.place(text)}
+
+    def round(self, document: str, day: str) -> Message:
+        survey = parse_document(document.encode())
+        number = survey.round_of(date.fromisoformat(day))
+        return {"round": number, "accepted_until": int(survey.taken_until(number).timestamp())}
 
     def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
         return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}

@@ -1,5 +1,5 @@
 """The vectors, draw by draw, for clients that can be asked: `randomize`, `integers`, `question`,
-`place`, `envelope_id`.
+`place`, `round`, `envelope_id`.
 
 A client may draw in any way that has the right probabilities: one that says `unsupported` is not
 held to these.
@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.document import parse_toml, render_document
+from deniable.shared.survey.periods import PERIODS
 from tests.conformance.claims import check
 from tests.conformance.device import Broken, Device, Stage
+from tests.survey_texts import YEARS, bit, survey_text
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 
@@ -40,6 +43,7 @@ RESULTS = {
     "question": ("question",),
     "envelope_id": ("id",),
     "place": ("placed",),
+    "round": ("round", "accepted_until", "period"),
 }
 
 
@@ -76,6 +80,21 @@ def the_same_random_bytes_draw_the_same_question(stage: Stage) -> None:
 @check
 def texts_are_hashed_into_the_buckets_of_the_vectors(stage: Stage) -> None:
     told(stage, "place", "placed", read("texts.json"))
+
+
+@check
+def days_fall_into_the_rounds_of_the_vectors(stage: Stage) -> None:
+    """Every period of the table has vectors."""
+    vectors = read("rounds.json")
+    if missing := PERIODS.keys() - {vector["period"] for vector in vectors}:
+        raise Broken(f"no vectors for {missing}: run python -m tests.vectors.make")
+    documents = {
+        period: render_document(parse_toml(survey_text(bit(), round=period, **YEARS))).decode()
+        for period in PERIODS
+    }
+    dated = [vector | {"document": documents[vector["period"]]} for vector in vectors]
+    told(stage, "round", "round", dated)
+    told(stage, "round", "accepted_until", dated)
 
 
 @check

@@ -6,6 +6,7 @@ added, and check some of it by hand, before you keep it.
 
 import json
 import random
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,25 @@ from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
 from deniable.shared.survey.document import parse_toml
+from deniable.shared.survey.periods import PERIODS
 from tests.given_table import BROKEN, honest, planted
+from tests.survey_texts import YEARS, bit, survey_text
 from tests.survey_texts import question as in_toml
-from tests.survey_texts import survey_text
 from tests.vectors import ask_one, latched, sealed
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
 TABLES, TEXTS = FOLDER / "tables.json", FOLDER / "texts.json"
+ROUNDS = FOLDER / "rounds.json"
+DAYS = (
+    "2024-01-01",
+    "2024-02-29",
+    "2024-12-29",
+    "2024-12-30",
+    "2025-01-01",
+    "2027-06-30",
+    "2027-07-01",
+)
 EPSILON, SIZE, EACH = "1", 11, 3
 LARGER = {"square-wave": 100}  # where the remainder of its window has to be made room for
 RANDOM = random.Random(20261118)  # any bytes will do: they are written down
@@ -37,6 +49,7 @@ def main() -> None:
     add_tables(TABLES)
     add(ENCODINGS, lambda mechanism: [encoded(mechanism)])
     add_texts(TEXTS)
+    add_rounds(ROUNDS)
     ask_one.make(FOLDER)
     latched.make(FOLDER)
     sealed.make(FOLDER)
@@ -86,6 +99,21 @@ def add_texts(path: Path) -> None:
         path.write_text(
             json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
         )
+
+
+def add_rounds(path: Path) -> None:
+    """Add the round of each day for the periods of the table that have no vectors yet."""
+    vectors = json.loads(path.read_text()) if path.exists() else []
+    known = {vector["period"] for vector in vectors}
+    for period in PERIODS.keys() - known:
+        survey = parse_toml(survey_text(bit(), round=period, **YEARS))
+        for day in map(date.fromisoformat, DAYS):
+            number = survey.round_of(day)
+            until = int(survey.taken_until(number).timestamp())
+            vectors.append(
+                {"period": period, "day": str(day), "round": number, "accepted_until": until}
+            )
+    path.write_text(json.dumps(vectors, indent=1) + "\n")
 
 
 def placed(salt: str, length: int, buckets: int, text: str) -> dict[str, Any]:

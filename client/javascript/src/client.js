@@ -171,7 +171,9 @@ export class Client {
     const values = survey.questions.map((each) => valueOf(answers, each.name));
     const { payloads, unfit } = await survey.report(values, this.#draw);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
-    if ((await this.#consent()) !== consent) return { ...noConsent, survey: id, round }; // withdrawn meanwhile: it is forgotten
+    if ((await this.#consent()) !== consent) { // withdrawn in the meantime: discard the report
+      return { ...noConsent, survey: id, round };
+    }
     await this.#outbox.queue(`${id}-${round}`, envelope, consent, survey.takenUntil(round));
     /** @type {Outcome} */
     const outcome = {

@@ -1,6 +1,6 @@
 /** Finite geometries as sets on a circle: PROTOCOL.md, section 3, `projective-geometry`. */
 
-const MOST_SYMBOLS = 300_000;
+const MAX_SYMBOLS = 300_000;
 const isPrime = (/** @type {number} */ n) => {
   for (let d = 2; d * d <= n; d++) if (n % d === 0) return false;
   return n > 1;
@@ -36,7 +36,7 @@ function geometries(options) {
       speaking: (hits.length * q ** (t - 1) - zero) / kept,
       shared: (hits.length ** 2 * q ** (t - 2) - zero) / kept,
     };
-  }).filter(({ symbols }) => symbols <= MOST_SYMBOLS);
+  }).filter(({ symbols }) => symbols <= MAX_SYMBOLS);
 }
 
 /** The one of least variance. @param {bigint} e e^ε @param {bigint} one its unit @param {number} options */

@@ -3,7 +3,7 @@
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 import { bestGeometry, differenceSet } from "./geometries.js";
 
-const MOST_SYMBOLS = 256; // one byte on the wire
+const MAX_SYMBOLS = 256; // one byte on the wire
 const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabilities are in units of 2^-64
 
 /**
@@ -305,7 +305,7 @@ function squareWave(e, m) {
  */
 function optimalTable(e, m, given) {
   const each = m + 2, half = given.length / each;
-  if (!Number.isInteger(half) || half < 1 || 2 * half > MOST_SYMBOLS) return undefined;
+  if (!Number.isInteger(half) || half < 1 || 2 * half > MAX_SYMBOLS) return undefined;
   const first = Array.from({ length: half }, (_, j) => given.slice(j * each, (j + 1) * each));
   const mirrored = first.map(([value, ...column]) => [
     (BigInt(m) << 64n) - value,

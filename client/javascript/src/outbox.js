@@ -7,7 +7,7 @@ import { CONTENT_TYPE } from "./envelope.js";
 import { hex, unhex } from "./survey.js";
 import { request } from "./transport.js";
 
-const MOST_TRIES = 10, DAY = 86_400_000, LONGEST_PAUSE = 3_600_000, MOST_REPLY_BYTES = 2 ** 16;
+const MAX_TRIES = 10, DAY = 86_400_000, MAX_PAUSE = 3_600_000, MAX_REPLY_BYTES = 2 ** 16;
 const FINAL = [400, 405, 406, 410, 411, 413, 414, 415, 422, 431];
 
 /** Uniform in 0 .. most, from the kernel. @param {number} most */
@@ -98,7 +98,7 @@ export class Outbox {
 
   /** Milliseconds until it may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
   async #wait(name, tries, hurry) {
-    const few = tries < MOST_TRIES, record = few ? `report-${name}` : `try-${name}-${tries}`;
+    const few = tries < MAX_TRIES, record = few ? `report-${name}` : `try-${name}-${tries}`;
     const due = (await this.#storage.get(record))?.due - this.#now();
     const own = (few && hurry) || due > 2 * DAY ? 0 : due; // drawn before the clock was set back
     return Math.max(
@@ -120,7 +120,7 @@ export class Outbox {
     const reply = await request(this.#server, "/v1/envelopes", {
       type: CONTENT_TYPE,
       bytes: unhex(report.body),
-    }, MOST_REPLY_BYTES).catch(() => undefined);
+    }, MAX_REPLY_BYTES).catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
     await this.#forget(name);
@@ -132,9 +132,9 @@ export class Outbox {
     const seconds = /^\d+$/.test(retryAfter ?? "")
       ? 1_000 * Number(retryAfter)
       : Date.parse(retryAfter ?? "") - Date.now();
-    let asked = Math.min(Math.max(seconds || 0, 0), LONGEST_PAUSE);
+    let asked = Math.min(Math.max(seconds || 0, 0), MAX_PAUSE);
     if (asked) asked += uniform(Math.max(asked, 60_000));
-    const backoff = uniform(Math.min(LONGEST_PAUSE, 1_000 * 2 ** Math.min(this.#failures++, 20)));
+    const backoff = uniform(Math.min(MAX_PAUSE, 1_000 * 2 ** Math.min(this.#failures++, 20)));
     this.#notBefore = performance.now() + asked;
     this.#pausedUntil = performance.now() + Math.max(asked, backoff);
     return false;

@@ -3,7 +3,7 @@
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
 
-const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MOST_LISTED = 1_000, LONGEST_PAUSE = 300_000;
+const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE = 300_000;
 
 /**
  * @typedef {ReturnType<typeof parseSurvey>} Survey
@@ -54,7 +54,7 @@ export class Surveys {
   #pace(inVain) {
     this.#inVain = inVain ? this.#inVain + 1 : 0;
     this.#notBefore = this.#inVain > 1
-      ? performance.now() + Math.min(LONGEST_PAUSE, 1_000 * 2 ** (this.#inVain - 1))
+      ? performance.now() + Math.min(MAX_PAUSE, 1_000 * 2 ** (this.#inVain - 1))
       : 0;
   }
 
@@ -66,7 +66,7 @@ export class Surveys {
     );
     const surveys = reply?.status === 200 ? reply.json?.surveys : undefined;
     if (!Array.isArray(surveys)) return void this.#pace(true);
-    return surveys.slice(0, MOST_LISTED).filter((entry) =>
+    return surveys.slice(0, MAX_LISTED).filter((entry) =>
       /^[0-9a-f]{64}$/.test(entry?.id) &&
       ["open", "closed"].includes(entry.state) &&
       [entry.document, entry.signature, entry.key].every((text) => typeof text === "string")

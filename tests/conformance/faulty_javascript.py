@@ -1,0 +1,124 @@
+"""Faults to plant in the JavaScript client, each with the check or rule that must catch it.
+
+A fault replaces one piece of text in a copy of the client's source.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = Path(__file__).resolve().parents[2] / "client" / "javascript" / "src"
+
+
+class Fault(NamedTuple):
+    """A replacement in one file of the source."""
+
+    file: str
+    before: str
+    after: str
+
+
+# Caught by a rule of javascript_rules.mjs
+RULE_FAULTS: dict[str, tuple[str, Fault]] = {
+    "ignores_global_privacy_control": (
+        "a_browser_s_privacy_signal_overrules_consent",
+        Fault("client.js", "browser?.globalPrivacyControl,", ""),
+    ),
+    "ignores_do_not_track": (
+        "a_browser_s_privacy_signal_overrules_consent",
+        Fault("client.js", "browser?.doNotTrack,", ""),
+    ),
+    "sends_cookies": (
+        "a_request_carries_no_identity",
+        Fault("transport.js", 'credentials: "omit",', ""),
+    ),
+    "sends_validators": (
+        "a_request_carries_no_identity",
+        Fault("transport.js", 'cache: "no-store",', ""),
+    ),
+    "sends_a_referrer": (
+        "a_request_carries_no_identity",
+        Fault("transport.js", 'referrerPolicy: "no-referrer",', ""),
+    ),
+    "returns_exactly_when_asked": (
+        "random_time_is_added_to_a_pause_that_the_server_asks_for",
+        Fault("outbox.js", "asked += uniform(", "asked += 0 * uniform("),
+    ),
+    "sends_without_delay": (
+        "a_report_is_due_at_a_random_moment",
+        Fault("outbox.js", "+ uniform(this.#within);", ";"),
+    ),
+    "sends_after_a_fixed_delay": (
+        "a_report_is_due_at_a_random_moment",
+        Fault("outbox.js", "+ uniform(this.#within);", "+ this.#within;"),
+    ),
+    "charges_after_a_withdrawal": (
+        "consent_is_read_again_before_the_charge",
+        Fault("client.js", "if ((await this.#consent()) !== consent) return noConsent;", ""),
+    ),
+    "queues_after_a_withdrawal": (
+        "consent_is_read_again_before_queueing",
+        Fault("client.js", "if ((await this.#consent()) !== consent) {", "if (false) {"),
+    ),
+    "sends_after_a_withdrawal": (
+        "consent_is_read_again_before_sending",
+        Fault("outbox.js", "|| report.consent !== consent) return true;", ") return true;"),
+    ),
+}
+
+# Caught by a check of the kit
+CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
+    "verifies_no_signature": (
+        "only_trusted_signatures_count",
+        Fault("survey.js", "if (!sound) throw", "if (false) throw"),
+    ),
+    "trusts_every_key": (
+        "only_trusted_signatures_count",
+        Fault("survey.js", "if (!trusted.includes(entry.key)) {", "if (false) {"),
+    ),
+    "believes_any_id": (
+        "an_id_is_the_hash_of_its_document",
+        Fault("survey.js", "if (entry.id !== (await sha256(entry.document))) {", "if (false) {"),
+    ),
+    "begins_weeks_on_sunday": (
+        "days_fall_into_the_rounds_of_the_vectors",
+        Fault("survey.js", "(Math.floor(at / DAY) + 3) / 7", "(Math.floor(at / DAY) + 4) / 7"),
+    ),
+    "has_no_months": (
+        "days_fall_into_the_rounds_of_the_vectors",
+        Fault("survey.js", "  month: {", "  moon: {"),
+    ),
+    "never_gives_up": ("tries_are_few", Fault("outbox.js", "MAX_TRIES = 10", "MAX_TRIES = 1000")),
+    "does_not_wait_when_asked": (
+        "a_pause_is_kept",
+        Fault("outbox.js", "this.#notBefore = performance.now() + asked;", ""),
+    ),
+    "believes_anybody": (
+        "nobody_else_s_words_settle_a_report",
+        Fault("outbox.js", "if (!reply || !settles(reply)) return", "if (!reply) return"),
+    ),
+    "follows_redirects": (
+        "redirects_are_not_followed",
+        Fault("transport.js", 'redirect: "error",', 'redirect: "follow",'),
+    ),
+    "forgets_the_ledger": (
+        "forgetting_keeps_the_ledger",
+        Fault("client.js", 'if (!name.startsWith("charge-"))', "if (true)"),
+    ),
+    "spends_without_end": (
+        "the_budget_is_spent_once_and_for_all",
+        Fault("client.js", "if (over) return", "if (false) return"),
+    ),
+}
+
+
+def planted(fault: Fault, folder: Path) -> Path:
+    """Copy the source with one fault, and return the copy's folder."""
+    copy = Path(shutil.copytree(SOURCE, folder / "src"))
+    path = copy / fault.file
+    text = path.read_text("utf-8")
+    assert text.count(fault.before) == 1, f"{fault.before!r} is not once in {fault.file}"
+    path.write_text(text.replace(fault.before, fault.after), "utf-8")
+    return copy

@@ -1,0 +1,95 @@
+"""Every kind and every period goes through both clients, or is refused with a sentence.
+
+Both clients answer the same surveys, and what they send is held to the survey's own numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.shared.envelope import decode_report, parse_envelopes
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.periods import PERIODS
+from tests.client.scripted import TODAY
+from tests.conformance.device import POLICY, Stage, stage
+from tests.node import NODE
+from tests.survey_texts import YEARS, question, survey_text
+
+ADAPTER = Path(__file__).parents[1] / "conformance" / "javascript_client.mjs"
+COMMANDS = {
+    "python": [sys.executable, "-m", "tests.conformance.python_client"],
+    "javascript": [NODE, str(ADAPTER)],
+}
+REFUSED_BY = {"javascript": {"vector"}, "python": set[str]()}
+KEYS: dict[str, dict[str, Any]] = {  # that a question of the kind must have, as in TOML
+    "bit": {},
+    "number": {"low": 0, "high": 120, "mechanism": "local-laplace", "grid": 64},
+    "choice": {"options": ["firefox", "chrome", "safari"]},
+    "text": {"length": 4, "buckets": 1_024, "salt": "contract"},
+    "vector": {"dimension": 3},
+}
+
+
+def published(kind: str, period: str) -> bytes:
+    """A survey of this winter that asks one question of the kind in each period."""
+    asked = question("it", kind, **KEYS[kind])
+    return render_document(parse_toml(survey_text(asked, name=period, round=period, **YEARS)))
+
+
+def answered(made: Stage, kind: str) -> set[str]:
+    """Answer the kind's example in each period; return the statuses."""
+    for period in PERIODS:
+        made.script.publish(published(kind, period))
+    example = parse_document(published(kind, "once")).questions[0].example
+    answer = list(example) if isinstance(example, tuple) else example
+    return {made.answer(period, it=answer) for period in PERIODS}
+
+
+@pytest.mark.parametrize("client", COMMANDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_answered_in_every_period(client: str, kind: str) -> None:
+    refused = kind in REFUSED_BY[client]
+    with stage(COMMANDS[client]) as made:
+        made.policy = POLICY | {
+            "questions": {"it": "bit" if refused else kind},
+            "max_epsilon": str(len(PERIODS)),
+        }
+        made.start()
+        assert answered(made, kind) == {"refused" if refused else "queued"}
+        made.flush_often(len(PERIODS))
+        envelopes = {
+            envelope.survey: envelope
+            for post in made.script.posts
+            for envelope in parse_envelopes(post.body)
+        }
+        for entry in [] if refused else made.script.surveys:
+            survey = parse_document(entry["document"].encode())
+            envelope = envelopes.pop(entry["id"])
+            assert envelope.round == survey.round_of(TODAY.date())
+            assert len(envelope.payload) == survey.report_size
+            (symbol,) = decode_report(survey, envelope.payload)
+            assert symbol is not None
+            assert 0 <= symbol < survey.questions[0].mechanism.symbols
+        assert envelopes == {}
+
+
+@pytest.mark.parametrize("client", COMMANDS)
+@pytest.mark.parametrize("period", PERIODS)
+def test_every_period_has_the_same_rounds_in_both_clients(client: str, period: str) -> None:
+    """On the first and the last day of rounds at either end of the survey."""
+    document = published("bit", period)
+    survey = parse_document(document)
+    with stage(COMMANDS[client]) as made:
+        made.start()
+        for number in {survey.first_round, survey.last_round}:
+            until = int(survey.taken_until(number).timestamp())
+            last = survey.round_ends(number) - timedelta(days=1)
+            for moment in (survey.round_starts(number), last):
+                reply = made.ask("round", document=document.decode(), day=str(moment.date()))
+                assert reply == {"round": number, "accepted_until": until}
