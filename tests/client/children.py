@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 from deniable.client import Client, Policy
-from deniable.client.net import survey_list
+from deniable.client.net import surveys
 from deniable.client.state import database
 from deniable.shared.privacy.randomness import kernel_draw
 from tests.eventually import PATIENCE, eventually
@@ -211,7 +211,7 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
 
 
 if __name__ == "__main__":
-    survey_list.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
+    surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {
         "crowd": crowd,
         "kills": kills,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deniable.client import Client, Policy, fork_safety
-from deniable.client.net import survey_list
+from deniable.client.net import surveys
 from deniable.client.net.uploader import Uploader
 from deniable.client.state import database
 from deniable.shared.survey.keys import public_hex
@@ -31,7 +31,7 @@ def ended() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with eight times the work it can do, two seconds may be too few."""
-    monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", PATIENCE)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import certifi
 import pytest
 
-from deniable.client.net import exchange, survey_list
+from deniable.client.net import exchange, surveys
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
@@ -71,7 +71,7 @@ def test_a_client_recovers_from_every_drip(
     client_of: MakeClient, ticks: Ticks, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its list first, then its report: once the server is well, the next try succeeds."""
-    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     with dripping(way, listed=LISTED) as server:
         client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
         assert client.answer("app-health", crashed=True).status == "unavailable"
@@ -80,7 +80,7 @@ def test_a_client_recovers_from_every_drip(
         assert fetch.done.wait(PATIENCE)
         assert not fetch.succeeded
         server.healed.set()
-        monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
+        monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
         client._surveys._fetcher.list_seconds = PATIENCE
         assert client.answer("unheard-of").status == "no-survey"
         server.healed.clear()
@@ -168,7 +168,7 @@ def test_a_fetch_that_outlives_its_deadline_is_forgotten(
     client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that waits for a name server that is silent. What it still brings is not used."""
-    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.05)
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.05)
     network = Stuck()
     client = client_of(transport=network, monotonic=ticks)
     assert client.answer("app-health", crashed=True).status == "unavailable"
@@ -178,7 +178,7 @@ def test_a_fetch_that_outlives_its_deadline_is_forgotten(
     assert client.answer("app-health", crashed=True).status == "unavailable"
     assert network.asked == 1, "it may still come"
     ticks.seconds += 2
-    monkeypatch.setattr(survey_list, "FETCH_SECONDS", PATIENCE)
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
     assert client.answer("app-health", crashed=True).status != "unavailable"
     assert network.asked == 2
     network.released.set()

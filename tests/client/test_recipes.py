@@ -35,9 +35,9 @@ SPENT_ONCE = "1.5"
 # The machine may be busy: for programs that run as processes of their own.
 PATIENT = (
     "from deniable.client import client as _client\n"
-    "from deniable.client.net import survey_list as _survey_list\n"
+    "from deniable.client.net import surveys as _surveys\n"
     "from deniable.client.state import database as _database\n"
-    "_survey_list.FETCH_SECONDS = _database.LOCK_WAIT_SECONDS = _client.CLOSE_SECONDS = "
+    "_surveys.FETCH_SECONDS = _database.LOCK_WAIT_SECONDS = _client.CLOSE_SECONDS = "
     f"{PATIENCE}\n"
 )
 MY_APP = f"def health_of(user_id):\n    return {ANSWERS!r}\n"

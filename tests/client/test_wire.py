@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.client.net import survey_list
-from deniable.client.net.survey_list import FETCH_SECONDS
+from deniable.client.net import surveys
+from deniable.client.net.surveys import FETCH_SECONDS
 from deniable.client.net.transport import HttpTransport, Unreachable, checked_address
 from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidPolicy
@@ -147,7 +147,7 @@ def test_a_slow_server_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A list that never ends is waited for a while, and not again at once."""
-    monkeypatch.setattr(survey_list, "FETCH_SECONDS", 0.1)
+    monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     script.list_reply = slow
     client = client_of(monotonic=ticks, timeout=0.05)
     fetcher = client._surveys._fetcher

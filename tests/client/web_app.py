@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deniable.client import Client, Policy
-from deniable.client.net import survey_list
+from deniable.client.net import surveys
 from deniable.client.state import database
 from tests.client.children import rest
 from tests.eventually import PATIENCE
 
-survey_list.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
+surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
 client = Client(
     os.environ["SERVER"],
     policy=Policy(keys=[os.environ["POLICY_KEY"]]),

@@ -136,7 +136,7 @@ def knows_no_pairs() -> None:
 
 @fault("words_for_people_change_nothing")
 def knows_no_words() -> None:
-    put(questions, "read_words", lambda *_: NO_LABELS)
+    put(questions, "read_labels", lambda *_: NO_LABELS)
 
 
 @fault("bad_documents_are_refused")

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from typing import Any, cast
 
 from deniable.client import Client, Policy
-from deniable.client.net import survey_list, uploader
+from deniable.client.net import surveys, uploader
 from deniable.client.state import database
 from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
@@ -112,7 +112,7 @@ def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] 
 
 
 def serve(adapter: Adapter) -> None:
-    survey_list.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE
+    surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE
     uploader.FIRST_PAUSE_SECONDS = uploader.MAX_PAUSE_SECONDS = (
         A_DAY  # a flush tries each report once
     )

@@ -143,8 +143,10 @@ class Client(Person):
         )
 
     def survey(self, survey: str, /) -> Survey | Outcome:
-        """Return the verified survey from the list on disk, for an app that builds its form from
-        it; or an Outcome with the reason if there is none."""
+        """Return the verified survey from the list on disk, so that an app can build its form.
+
+        Return an Outcome with the reason if there is none.
+        """
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 
@@ -171,12 +173,11 @@ class Client(Person):
         self._state.close()
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the history, cached surveys and consent of the install's own
-        person. Return whether it is done.
+        """Erase the install's own keys, unsent reports, history, cached surveys and consent.
 
-        The record of the ε spent, by survey and round, stays: erasing must not refill a budget. A
-        damaged database is deleted with the data of all people, and the client then stays
-        unavailable in this folder.
+        Return whether it is done. The record of the ε spent, by survey and round, stays: erasing
+        must not refill a budget. A damaged database is deleted with the data of all people, and the
+        client then stays unavailable in this folder.
         """
         self._surveys.forget()
         return super().forget()

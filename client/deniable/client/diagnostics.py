@@ -22,8 +22,10 @@ _ended = False
 
 
 def escaped(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
-    """Return the text as one short line that cannot move a cursor, colour a terminal, begin a new
-    line or change the writing direction."""
+    """Return the text as one short line without control characters.
+
+    It cannot move a cursor, colour a terminal, begin a new line or change the writing direction.
+    """
     shown = "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode()
         for sign in text[:limit]
@@ -44,7 +46,6 @@ def log_failure(kind: str, message: str) -> None:
 
 @atexit.register
 def _end() -> None:
-    """Stop before `logging` closes its handlers: a thread that is still sending would have them
-    print tracebacks."""
+    """Stop before `logging` closes its handlers, which would then print tracebacks."""
     global _ended
     _ended = True

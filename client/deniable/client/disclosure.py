@@ -1,4 +1,4 @@
-"""What a person is shown: a survey before consent, the reports of this device, and the ε spent.
+"""Texts for people: a survey before consent, the reports of this device, and the ε spent.
 
 A survey's author writes part of the text. Signed or not, it is escaped, each piece on one line.
 """
@@ -23,7 +23,7 @@ from deniable.shared.privacy.epsilon import decimal_text
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
-MAX_TEXT_CHARACTERS = 2_000  # a document may have no more
+MAX_TEXT_CHARACTERS = 2_000  # the limit of a document
 
 
 # A survey, before consent
@@ -39,7 +39,7 @@ class DescribedQuestion:
 
 @dataclass(frozen=True)
 class Description:
-    """A survey in words. Each text can be shown in a dialog; `text` is all of them, in lines."""
+    """A survey as text. Each field can be shown in a dialog; `text` is all of them, in lines."""
 
     survey: str  # the id
     name: str
@@ -112,7 +112,7 @@ def _questions(survey: Survey) -> tuple[DescribedQuestion, ...]:
 
 
 def _caps(survey: Survey, policy: Policy) -> str:
-    """The budget of all rounds, or of those that the app's own limit allows."""
+    """Return the budget of all rounds, or of those that the app's own limit allows."""
     asked, limit = survey.round_billionths, policy.total_cap
     if asked > policy.round_cap:
         return (

@@ -22,8 +22,9 @@ PROVIDERS = {
 def state_folder(
     app: str, platform: str = sys.platform, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    r"""Return the usual state folder for an app of this name. The system neither synchronizes it
-    between devices nor empties it, because it holds the record of the ε spent.
+    r"""Return the usual state folder for an app of this name.
+
+    The system neither synchronizes it between devices nor empties it: it records the ε spent.
 
     Windows      %LOCALAPPDATA%\my-app          or ~\AppData\Local\my-app
     macOS        ~/Library/Application Support/my-app

@@ -31,8 +31,8 @@ from deniable.shared.survey.document import Survey
 
 MAX_CLOCK_DRIFT = timedelta(minutes=5)
 MIN_CERTIFICATE_DAYS = 14
-UNKNOWN_KEY = "00" * 32  # a key with which nobody signs
-CURES = {
+UNKNOWN_KEY = "00" * 32  # a key that signs nothing
+FIXES = {
     "dns": "check the name; if only a proxy can resolve it, pass --proxy",
     "refused": "check host and port, and that the server runs",
     "timeout": "check firewall and proxy; pass a longer --timeout for a slow line",
@@ -54,8 +54,8 @@ def check_server(server: str, keys: Sequence[str], **network: Any) -> Iterator[F
         yield _clock(reply)
         yield from _surveys(reply, keys)
     except Unreachable as error:
-        cure = CURES.get(error.kind, "check the network")
-        yield Finding("server", False, escaped(str(error)), cure)
+        fix = FIXES.get(error.kind, "check the network")
+        yield Finding("server", False, escaped(str(error)), fix)
 
 
 def _connection(carrier: HttpTransport, timeout: float) -> Finding:
@@ -72,10 +72,8 @@ def _connection(carrier: HttpTransport, timeout: float) -> Finding:
     ends = ssl.cert_time_to_seconds(str(certificate.get("notAfter")))
     days = int((ends - time.time()) / 86400)
     says = f"{version}, certificate from {_issuer(certificate)}, {days} days left"
-    cure = (
-        "renew it: after that, no app can reach the server" if days < MIN_CERTIFICATE_DAYS else ""
-    )
-    return Finding("connection", days >= MIN_CERTIFICATE_DAYS, says, cure)
+    fix = "renew it: after that, no app can reach the server" if days < MIN_CERTIFICATE_DAYS else ""
+    return Finding("connection", days >= MIN_CERTIFICATE_DAYS, says, fix)
 
 
 def _issuer(certificate: Any) -> str:  # Any: ssl's nested tuples
@@ -106,9 +104,9 @@ def _surveys(reply: Reply, keys: Sequence[str]) -> Iterator[Finding]:
     says = f"surveys listed: {len(listed)}, and {len(sound)} signed by " + (
         "the key that you trust" if keys else "a key that the server names"
     )
-    cure = "pass the key that `deniable keys show FILE` prints" if keys else ""
+    fix = "pass the key that `deniable keys show FILE` prints" if keys else ""
     well = bool(sound) or not (keys and listed)
-    yield Finding("list", well, says, "" if well else cure)
+    yield Finding("list", well, says, "" if well else fix)
     today = datetime.now(UTC).date()
     for entry in listed:
         if entry.problem:
@@ -145,14 +143,14 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
     """Check a folder, and the consent, budget and reports of one person in it."""
     state, policy = State(folder), Policy([UNKNOWN_KEY], max_epsilon=max_epsilon)
     if not state.begun:
-        yield Finding("state", True, f"{state.folder} holds no state yet: nobody has agreed")
+        yield Finding("state", True, f"{state.folder} holds no state yet: no one has agreed")
         return
     yield _permissions(state)
     try:
         shown = summary(state, Identity(person))
     except StoreUnusable as error:
-        cure = "restore the files, or delete the folder to start as a new install"
-        yield Finding("state", False, str(error), cure)
+        fix = "restore the files, or delete the folder to start as a new install"
+        yield Finding("state", False, str(error), fix)
         return
     yield Finding("state", True, "undamaged, and so is the ledger")
     yield _consent(shown)
@@ -161,10 +159,8 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
             "people", True, f"{shown.others} more in this folder; name one with --person ID"
         )
     left = budget(shown.ledger, policy)
-    cure = "no further survey is answered, because the cap is reached" if left.left == "0" else ""
-    yield Finding(
-        "budget", True, f"ε {left.spent} spent, ε {left.left} of {max_epsilon} left", cure
-    )
+    fix = "no further survey is answered, because the cap is reached" if left.left == "0" else ""
+    yield Finding("budget", True, f"ε {left.spent} spent, ε {left.left} of {max_epsilon} left", fix)
     waiting = sum(entry.delivery == "waiting" for entry in shown.entries)
     yield Finding(
         "reports", True, f"{len(shown.entries)} made, {waiting} of them waiting to be sent"

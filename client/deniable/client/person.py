@@ -40,7 +40,7 @@ class Person:
 
     @property
     def consented(self) -> bool | None:
-        """Whether the person agreed; None if nobody has asked: ask only then."""
+        """Consent as given or refused; None if the person was never asked: ask only then."""
         if self._consent.withdrawn or not self._state.begun:
             return False if self._consent.withdrawn else None
         try:
@@ -53,7 +53,7 @@ class Person:
         """Record that the person agrees or refuses. Return whether the choice is on disk.
 
         Until consent is given, nothing is fetched or sent, and only a refusal is stored, so that
-        nobody is asked again. Withdrawing deletes reports that were not sent yet; even if the disk
+        no one is asked again. Withdrawing deletes reports that were not sent yet; even if the disk
         fails, this object makes and sends no further report. Ask while
         `consented` is None: consent that is given at each start overrides a withdrawal.
         """
@@ -106,7 +106,7 @@ class Person:
         return await asyncio.to_thread(self.answer, survey, **answers)
 
     def sent(self) -> Summary | Outcome:
-        """Return every report of this device in words, sent or waiting. Needs no network."""
+        """Return every report of this device, sent or waiting. Needs no network."""
         from deniable.client.disclosure import summary
 
         try:

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChargedRound:
-    """A round of a survey that is charged to a person. Its noise may be drawn once, or was drawn in
-    an earlier round of its span."""
+    """A round of a survey that is charged to a person.
+
+    Its noise may be drawn once, or was drawn in an earlier round of its span.
+    """
 
     id: str
     survey: Survey
@@ -77,8 +79,10 @@ class AnswerPipeline:
     def _charged(
         self, consent: Consent, wanted: str, today: date, obstacle: Obstacle
     ) -> ChargedRound | Outcome:
-        """Charge the round durably, in one transaction unless a list must be fetched or a survey
-        verified first."""
+        """Charge the round durably.
+
+        One transaction does it, unless a list must be fetched or a survey verified first.
+        """
         if consent.unkept:
             return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
         if not self._state.begun:

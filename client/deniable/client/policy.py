@@ -70,7 +70,7 @@ class Policy:
         return _cap("max_epsilon_per_question", self.max_epsilon_per_question)
 
     def allows(self, survey: str) -> bool:
-        """Whether the policy pins no surveys, or this one."""
+        """Return whether the policy pins no surveys, or this one."""
         return self.surveys is None or survey in self.surveys
 
     def undeclared(self, names: Collection[str]) -> str | None:

@@ -137,7 +137,7 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
         return
     if not sys.stdin.isatty():
         if client.consented is None and isinstance(client.budget(), Budget):  # it can be read
-            raise WrongUse("nobody has agreed yet: run it once on a terminal, or pass --yes")
+            raise WrongUse("no one has agreed yet: run it once on a terminal, or pass --yes")
         return
     print(
         f"Answer surveys of {args.server} from this device? Each answer is randomized first.\n"

@@ -1,4 +1,4 @@
-"""`deniable sent`: the reports of this device, in words."""
+"""`deniable sent`: the reports of this device, as text."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -23,7 +23,7 @@ def run(args: Namespace) -> int:
 
 SENT = Verb(
     "sent",
-    "show the reports of this device, and how far each can be believed",
+    "show the reports of this device, and how certain each is",
     arguments,
     run,
     example="deniable sent --state ./device",

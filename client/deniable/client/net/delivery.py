@@ -31,8 +31,10 @@ class DeliveryResult:
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:
-    """Read a reply. Only one that names the envelope settles it: the login page of a hotel network
-    or the error page of a proxy does not."""
+    """Read a reply. Only one that mentions the envelope settles it.
+
+    The login page of a hotel network or the error page of a proxy does not.
+    """
     if reply.status == 200:
         return _accepted_or_refused(reply.body)
     if reply.status == 202 and _is_held(reply.body):
@@ -75,7 +77,7 @@ def _accepted_or_refused(body: bytes) -> DeliveryResult:
 
 
 def _is_held(body: bytes) -> bool:
-    """Whether a relay has the envelope on disk, and will forward it."""
+    """Return whether a relay has the envelope on disk, and will forward it."""
     try:
         table = json.loads(body)
         return isinstance(table, dict) and _whole(table["held"]) == 1
@@ -84,7 +86,7 @@ def _is_held(body: bytes) -> bool:
 
 
 def _is_problem(reply: Reply) -> bool:
-    """Whether the reply is the server's own problem document, not a page of a proxy."""
+    """Return whether the reply is the server's own problem document, not a page of a proxy."""
     if reply.content_type.partition(";")[0].strip().lower() != "application/problem+json":
         return False
     try:

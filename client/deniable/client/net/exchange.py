@@ -169,7 +169,7 @@ def failure(error: Exception, ca: str | None) -> tuple[str, str]:
         case socket.gaierror():
             return "dns", f"the name cannot be resolved (DNS: {error.strerror})"
         case ProxyRefused(status=407):
-            return "proxy", "the proxy answered 407: it requires another name and password"
+            return "proxy", "the proxy answered 407: it needs another name and password"
         case ProxyRefused(status=status):
             return "proxy", f"the proxy answered {status}, and opened no tunnel"
         case TimeoutError():
@@ -209,7 +209,7 @@ class _TimedSocket:
         self._sock.sendall(data)
 
     def makefile(self, _mode: str) -> BufferedReader:
-        return BufferedReader(cast(Any, self.incoming))  # Any: its stub wants a FileIO
+        return BufferedReader(cast(Any, self.incoming))  # Any: its stub needs a FileIO
 
     def close(self) -> None:
         """Do nothing: http.client calls this after the head, before the body."""

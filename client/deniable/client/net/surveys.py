@@ -1,33 +1,42 @@
 """The choice of a survey from the server's list, which is fetched, verified and cached.
 
 The list is the same for everyone and is fetched as a whole, so the request does not reveal which
-survey the app wants. A survey counts only if a key of the policy has signed it, its bytes hash to
+survey the app needs. A survey counts only if a key of the policy has signed it, its bytes hash to
 its id, the policy allows it, and its recomputed probabilities are proved private. All of that is
 checked again for a list from disk.
+
+Only one fetch runs at a time, in a thread. A caller waits for it for at most two seconds. The fetch
+itself may take longer, and its list is kept for the next call. A fetch that outlives its deadline
+is abandoned: its list is not used, and the next fetch starts from the beginning.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from deniable.client.diagnostics import escaped
-from deniable.client.net.survey_list import ID, ListFetcher, read_list, verified
-from deniable.client.net.transport import Reply, Transport
+from deniable.client.diagnostics import escaped, log_failure
+from deniable.client.fork_safety import ForkAware
+from deniable.client.net.survey_list import ID, read_list, verified
+from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
 from deniable.client.state import Transaction
 from deniable.client.state.database import State
 from deniable.client.state.people import Consents
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, keep_list, kept_list
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 FRESH_SECONDS = 3600
+FETCH_SECONDS = 2.0  # that a caller waits
+LIST_TIMES = 2.0  # of the timeout of other exchanges: a list is longer than a reply
+MAX_PAUSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -84,10 +93,10 @@ class Surveys:
         return None
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
-        """Return the newest open survey of this name without an obstacle, or the one of this id;
-        otherwise the reason why there is none.
+        """Return the newest open survey of this name without an obstacle, or the one of this id.
 
-        If the list that the caller has seen is stale or has no such survey, a new one is fetched.
+        Return an Outcome with the reason if there is none. If the list that the caller has seen is
+        stale or has no such survey, a new one is fetched.
         """
         choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
@@ -169,8 +178,7 @@ class Surveys:
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
     def _verify(self, listed: ListedSurvey) -> Survey | None:
-        """Verify a survey once in each process, as the policy does not change; None if it must not
-        be answered."""
+        """Verify a survey, once in each process; return None if it must not be answered."""
         if listed.document is None:
             return None
         if listed.id not in self._verified:
@@ -185,3 +193,102 @@ class Surveys:
         with self._state.transaction() as db:
             if not self._consents.obstacle(db):
                 keep_list(db, self.server, listed, self._policy.fingerprint, self._now())
+
+
+class _Fetch:
+    """A running fetch, which several threads may wait for."""
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline, self.done, self.succeeded = deadline, threading.Event(), False
+
+
+class ListFetcher(ForkAware):
+    """Fetcher of the list.
+
+    `keep` reads a reply and stores its list, or raises Unreachable if the reply contains none.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        keep: Callable[[Reply], None],
+        monotonic: Callable[[], float],
+        timeout: float,
+    ) -> None:
+        self.list_seconds = LIST_TIMES * timeout  # for the whole list, on a slow line
+        self._transport, self._keep, self._monotonic = transport, keep, monotonic
+        super().__init__()
+
+    def remake(self) -> None:
+        self._lock = threading.Lock()
+        self._fetch: _Fetch | None = None
+        self.successes = self._failures = 0  # fetches of this process
+        self.failure = ""  # the reason why the last fetch brought no list
+        self._pause_until = 0.0
+
+    def fetch(self, seen: int, wait: float | None = None) -> bool:
+        """Fetch a list unless there were more successes than the caller has seen.
+
+        Return whether a newer list is on disk.
+        """
+        self.same_process()
+        _load_libraries()
+        with self._lock:
+            if self.successes > seen:
+                return True  # by another thread, in the meantime
+            if self._monotonic() < self._pause_until:
+                return False
+            fetch = self._fetch
+            if fetch is None or fetch.done.is_set() or self._monotonic() >= fetch.deadline:
+                fetch = self._fetch = self._start()
+        if not fetch.done.wait(FETCH_SECONDS if wait is None else wait):
+            self.failure = "no reply yet; the fetch continues in the background"
+        return fetch.succeeded
+
+    def pace(self, helped: bool) -> None:
+        """Slow down fetches without effect: no pause at first, then 2, 4, 8 ... seconds."""
+        self.same_process()
+        with self._lock:
+            self._failures = 0 if helped else self._failures + 1
+            doublings = min(self._failures - 1, 20)
+            pause = min(MAX_PAUSE_SECONDS, 2.0**doublings) if self._failures > 1 else 0
+            if self._monotonic() >= self._pause_until:
+                self._pause_until = self._monotonic() + pause
+
+    def _start(self) -> _Fetch:
+        fetch = _Fetch(self._monotonic() + self.list_seconds)
+        try:
+            threading.Thread(
+                target=self._run, args=(fetch,), name="deniable-surveys", daemon=True
+            ).start()
+        except RuntimeError:  # the interpreter is ending
+            fetch.done.set()
+        return fetch
+
+    def _run(self, fetch: _Fetch) -> None:
+        try:
+            reply = self._transport.request("GET", "/v1/surveys", None, None, self.list_seconds)
+            with self._lock:
+                abandoned = self._fetch is not fetch
+            if abandoned:
+                return
+            self._keep(reply)
+            with self._lock:
+                self.successes += 1
+            fetch.succeeded = True
+        except Unreachable as error:
+            self.failure = escaped(str(error))
+            log_failure(error.kind, f"the list of surveys could not be fetched: {self.failure}")
+        except StoreUnusable:
+            self.failure = "the state on disk cannot be used"
+            log_failure("state", self.failure)
+        finally:
+            fetch.done.set()
+
+
+def _load_libraries() -> None:
+    """Load the libraries before the two seconds begin, which are for the network alone."""
+    import certifi  # noqa: F401
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
+
+    from deniable.client.net import exchange  # noqa: F401

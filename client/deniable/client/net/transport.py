@@ -32,8 +32,10 @@ PROXY_FIX = (
 
 
 class Unreachable(DeniableError):
-    """No complete and usable reply came. `sent`: whether the server may have seen the request;
-    `kind`: the kind of failure, in one word."""
+    """No complete and usable reply came.
+
+    `sent` is true if the server may have seen the request; `kind` names the failure in one word.
+    """
 
     def __init__(self, message: str, sent: bool = False, kind: str = "network") -> None:
         super().__init__(message)
@@ -125,8 +127,10 @@ def checked_address(server: str) -> str:
 
 
 def checked_ca(file: str | os.PathLike[str]) -> str:
-    """Return the path of a file with certificates. Each connection reads it again, so that it can
-    be renewed."""
+    """Return the path of a file with certificates.
+
+    Each connection reads it again, so that it can be renewed.
+    """
     import ssl
 
     from deniable.client.net.exchange import tls_context
@@ -178,7 +182,7 @@ def checked_proxy(address: object) -> Proxy:
 
 
 def _uses_tunnel(proxy: Proxy, address: SplitResult) -> bool:
-    """Whether a tunnel is used: only for https, and to this machine only from this machine."""
+    """Return whether to use a tunnel: only for https, and never to this machine from another."""
     return address.scheme == "https" and (
         _is_loopback(proxy.host) or not _is_loopback(address.hostname or "")
     )

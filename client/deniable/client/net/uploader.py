@@ -128,8 +128,10 @@ class Uploader(ForkAware):
             self._start()
 
     def flush(self, timeout: float) -> int:
-        """Send what waits now, without delay unless the server asked for a pause. Return how many
-        envelopes still wait."""
+        """Send what waits now, without delay unless the server asked for a pause.
+
+        Return how many envelopes still wait.
+        """
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction(durable=False) as db:

@@ -63,8 +63,10 @@ _inherited: list[tuple[Transaction, tuple[int, int]]] = []  # kept, so that noth
 
 
 class StateBlocked(StoreUnusable):
-    """Another process holds the database, or the disk is full or read-only. Nothing is damaged, and
-    the condition may pass."""
+    """Another process holds the database, or the disk is full or read-only.
+
+    Nothing is damaged, and the condition may pass.
+    """
 
 
 class State(ForkAware):
@@ -91,7 +93,7 @@ class State(ForkAware):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever stored here."""
+        """True once anything was stored here."""
         return self.database.exists() or self.marker.exists()
 
     @contextmanager
@@ -128,7 +130,7 @@ class State(ForkAware):
 
     def note_charges(self, charges: int) -> None:
         """Make the marker at least this long, once that many charges are on disk."""
-        with suppress(OSError):  # the next transaction makes up for it
+        with suppress(OSError):  # the next transaction tries again
             marker = os.open(self.marker, os.O_WRONLY)
             try:
                 os.lseek(marker, charges - 1, os.SEEK_SET)
@@ -305,8 +307,10 @@ class State(ForkAware):
 
 
 def _sync_folder(path: Path) -> None:
-    """Make the names in this folder durable. Windows cannot open a folder: its file system's own
-    journal keeps names."""
+    """Make the names in this folder durable.
+
+    Windows cannot open a folder: its file system's own journal keeps names.
+    """
     if WINDOWS:
         return
     folder = os.open(path, os.O_RDONLY)

@@ -1,5 +1,6 @@
-"""The ledger: the ε that each person has spent, charged before any noise is drawn; and the reports
-that are kept to be sent again.
+"""The ledger of the ε that each person has spent, and the reports that are kept to be sent again.
+
+A round is charged before its noise is drawn.
 
 Each person, survey and round is one row, written once, with the cost of each question. Where the
 whole is not the sum of the costs, it is stored under TOTAL. Totals are sums over the rows, in whole
@@ -9,7 +10,7 @@ and the last seal are stored separately. So a row that was changed, lost, reorde
 makes the ledger unreadable, and an unreadable ledger means no report.
 
 A person's rows are read when a connection first charges that person, and again after another
-connection has written. As long as nobody else writes, the cost of a charge does not grow.
+connection has written. As long as no one else writes, the cost of a charge does not grow.
 
 Neither a crash nor a power cut spends twice, or draws two noises for one round:
 
@@ -92,7 +93,7 @@ def read_ledger(db: Transaction, person: bytes = OWN) -> Ledger:
 
 
 def is_charged(db: Transaction, person: bytes, survey: str, round_number: int) -> bool:
-    """Whether a round was charged, in a ledger that was read in this transaction."""
+    """Return whether a round was charged, in a ledger that was read in this transaction."""
     query = "SELECT 1 FROM charges WHERE person = ? AND survey = ? AND round = ?"
     return db.execute(query, (person, survey, round_number)).fetchone() is not None
 
@@ -103,7 +104,7 @@ def count_charges(db: Transaction) -> int:
 
 
 def has_gap(db: Transaction) -> bool:
-    """Whether a number is missing among the charges."""
+    """Return whether a number is missing among the charges."""
     (charges,) = db.execute("SELECT count(*) FROM charges").fetchone()
     return bool(charges != count_charges(db))
 
@@ -153,8 +154,10 @@ def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelo
 def use_kept_report(
     db: Transaction, person: bytes, survey: str, span: range, round_number: int
 ) -> KeptReport | None:
-    """Return the span's report for a later round, and mark the round as used; None if there is no
-    report, or the round is not later than all before."""
+    """Return the span's report for a later round, and mark the round as used.
+
+    Return None if there is no report, or the round is not later than all before.
+    """
     where = "WHERE person = :person AND survey = :survey AND first = :first AND used < :round"
     values = {"person": person, "survey": survey, "first": span[0], "round": round_number}
     row = db.execute(f"SELECT drawn, payload FROM kept_reports {where}", values).fetchone()  # noqa: S608 - a constant

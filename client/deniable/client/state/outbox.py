@@ -2,8 +2,8 @@
 
 An envelope stays in the outbox until its fate is known. Each person has a random key for each
 survey, from which the envelope ids are made. With the key, ids of different rounds and surveys
-cannot be linked; without it, nobody can tell which envelopes came from this device. So the key is
-destroyed once the survey accepts no more reports.
+cannot be linked; without it, the envelopes cannot be traced to this device. So the key is
+destroyed once the survey accepts no further reports.
 
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
     from deniable.shared.survey.kinds.base import Question
 
-MAX_WAITING = 500  # of one person, so that nobody's reports displace those of others
+MAX_WAITING = 500  # of one person, so that one person's reports never displace those of others
 MAX_WAITING_IN_ALL = 100_000
 COUNT_EVERY = 100  # envelopes: counting all of them is slow
 MAX_HISTORY = 1_000  # entries of one person
@@ -46,7 +46,7 @@ _uniform = SystemRandom().uniform
 
 @dataclass(frozen=True)
 class ReportedSymbol:
-    """One question's part of a report, in words. Its fields are keys on disk and in JSON."""
+    """One question's part of a report, as text. Its fields are keys on disk and in JSON."""
 
     question: str
     epsilon: str
@@ -150,8 +150,10 @@ def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> 
 
 
 def delete_expired(db: Transaction, now: datetime) -> None:
-    """Give up envelopes that no server accepts any more, and destroy expired keys and kept reports;
-    SQLite overwrites what it deletes."""
+    """Give up envelopes that are too late, and destroy expired keys and kept reports.
+
+    SQLite overwrites what it deletes.
+    """
     second = int(now.timestamp())
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
@@ -179,7 +181,7 @@ def describe_report(
     drawn_from: int = 1,
     repeats: int | None = None,
 ) -> tuple[ReportedSymbol, ...]:
-    """Describe a report, question by question, and how far it can be believed."""
+    """Describe a report, question by question, and how certain it is."""
     pairs = zip(questions, symbols, strict=True)
     return tuple(
         ReportedSymbol(
@@ -197,8 +199,8 @@ def describe_report(
 
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
     """Add a queued report to the history. The person's oldest entries make room."""
-    said = json.dumps([asdict(symbol) for symbol in entry.symbols], ensure_ascii=False)
-    row = (person, entry.survey, entry.name, entry.round, entry.day, said)
+    described = json.dumps([asdict(symbol) for symbol in entry.symbols], ensure_ascii=False)
+    row = (person, entry.survey, entry.name, entry.round, entry.day, described)
     db.execute(
         "INSERT OR REPLACE INTO history"
         " (person, survey, name, round, day, said, verdict, detail)"
@@ -220,13 +222,13 @@ def history_of(db: Transaction, person: bytes = OWN) -> list[HistoryEntry]:
         (person,),
     )
     return [
-        HistoryEntry(survey, name, round_, day, _symbols(said), delivery, detail)
-        for survey, name, round_, day, said, delivery, detail in rows
+        HistoryEntry(survey, name, round_, day, _symbols(described), delivery, detail)
+        for survey, name, round_, day, described, delivery, detail in rows
     ]
 
 
-def _symbols(said: str) -> tuple[ReportedSymbol, ...]:
-    return tuple(ReportedSymbol(**symbol) for symbol in json.loads(said))
+def _symbols(described: str) -> tuple[ReportedSymbol, ...]:
+    return tuple(ReportedSymbol(**symbol) for symbol in json.loads(described))
 
 
 def _shortened(text: str) -> str:

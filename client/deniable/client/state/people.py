@@ -1,8 +1,8 @@
 """People: the key under which each person's rows are stored, and the person's consent.
 
 The install's own person is the empty byte string. Any other person is HMAC-SHA256(key, "person" 00
-id), cut to 16 bytes, where the key is random and belongs to this store. Without the store, nobody
-can tell which id such bytes belong to, or whether two stores know the same person. Whoever has the
+id), cut to 16 bytes, where the key is random and belongs to this store. Without the store,
+these bytes reveal neither the id nor whether two stores know the same person. Anyone who has the
 store has the key, and can test ids. The id itself is written to no file and shown by no `repr`.
 """
 
@@ -68,7 +68,7 @@ class Consent:
         return self.recorded(db) is True
 
     def recorded(self, db: Transaction) -> bool | None:
-        """Return the person's choice; None if nobody has asked."""
+        """Return the person's choice; None if the person was never asked."""
         if self.withdrawn:
             return False
         value = read_setting(db, self.identity.person(db), "consent")

@@ -31,8 +31,10 @@ _CANDIDATES = " UNION ALL ".join(
 def take(
     db: Transaction, server: str, now: datetime, up_to: int, within: float
 ) -> QueuedEnvelope | None:
-    """Return an envelope that may be sent now, and count the try. A flush hurries all envelopes up
-    to its number."""
+    """Return an envelope that may be sent now, and count the try.
+
+    A flush hurries all envelopes up to its number.
+    """
     query = f"""
         SELECT number, person, survey, round, envelope, due, tries FROM outbox
         WHERE number IN ({_CANDIDATES}) ORDER BY random() LIMIT 1"""  # noqa: S608 - constants

@@ -134,7 +134,7 @@ TABLES = (
     ),
     # Surveys that were listed as closed. No later list reopens them; kept until their last day.
     Table("closed", "survey TEXT PRIMARY KEY, until INTEGER NOT NULL"),
-    # The reports of this device, sent or waiting. said: the report in words, question by question;
+    # The reports of this device, sent or waiting. said: the report as text, question by question;
     # verdict: its fate (outbox.Delivery).
     Table(
         "history",
@@ -175,8 +175,10 @@ def create(db: Transaction) -> None:
 
 
 def erase(db: Transaction, person: bytes) -> None:
-    """Delete a person's rows from every table that states no reason to keep them; for the install's
-    own person, also the rows that belong to nobody."""
+    """Delete a person's rows from every table that states no reason to keep them.
+
+    For the install's own person, delete also the rows that belong to no person.
+    """
     for table in TABLES:
         if table.personal and not table.kept:
             db.execute(f"DELETE FROM {table.name} WHERE person = ?", (person,))  # noqa: S608

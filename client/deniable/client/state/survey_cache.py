@@ -1,5 +1,7 @@
-"""The list of surveys of each server, as it was last fetched and judged. It is only a copy: an
-entry that cannot be read is fetched again."""
+"""The list of surveys of each server, as it was last fetched and judged.
+
+It is only a copy: an entry that cannot be read is fetched again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class KeptList:
     fetched: int | None = None
 
     def is_fresh(self, now: datetime, seconds: int) -> bool:
-        """Whether it was fetched in the last seconds; a clock that was set back makes it stale."""
+        """Return whether it was fetched in the last seconds, by a clock that was not set back."""
         return self.fetched is not None and 0 <= now.timestamp() - self.fetched < seconds
 
 

@@ -67,8 +67,9 @@ def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[
 def audit_transcripts(
     name: str, survey: bytes, trials: int, post: Callable[..., tuple[bytes, ...]] = transcript
 ) -> Audited:
-    """Audit the transcripts of two histories that differ only in the first answer to the survey's
-    first question, a bit.
+    """Audit the transcripts of two histories that differ in one answer.
+
+    It is the first answer to the survey's first question, a bit.
 
     Two events are fixed in advance: each report made from this answer carries the most revealing
     symbol; and the number or the sizes of the bodies differ from those of the survey. Each event is
