@@ -56,5 +56,5 @@ def test_the_tour_works_as_it_is_written(tmp_path: Path) -> None:
         assert (answered.stdout.strip(), answered.stderr) == ("queued", "")
         results, sent = (run(line, tmp_path) for line in written[4:])
     assert re.search(r"\b1 report\b", results), results
-    assert "the server took it" in sent
+    assert "accepted by the server" in sent
     assert "crashed" in sent
