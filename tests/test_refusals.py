@@ -8,7 +8,7 @@ from typing import get_args
 
 from deniable.client.net.delivery import PASSING
 from deniable.server.http.openapi import document
-from deniable.server.pages.problems import WORDS
+from deniable.server.pages.public_pages import WORDS
 from deniable.server.pages.survey_page import OUTCOMES
 from deniable.shared.errors import EnvelopeCode, RequestCode
 

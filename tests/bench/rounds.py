@@ -13,11 +13,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
 import numpy as np
 
 from deniable.server.http.context import parts_of
-from deniable.server.results import survey_results, window
+from deniable.server.results import EstimateCache, json_chunks, select_rounds, stored_estimates
 from deniable.server.store import PublishedSurvey
 from tests.bench.measure import Measurement
 from tests.server.surveys import EACH_KIND, survey
@@ -30,7 +29,7 @@ def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
         for rounds, first, again in ((200, 50, 8), (9_900, 110, 15)):
             published = filled(here, rounds)
-            parts_of(here.app).forgery.look()
+            parts_of(here.app).forgery.check()
             gc.freeze()
             yield asked(here, published, "the first time", 1, first)
             yield asked(here, published, "asked for again", 9, again)
@@ -40,14 +39,14 @@ def asked(
     here: World, published: PublishedSurvey, when: str, times: int, limit: float
 ) -> Measurement:
     """From the store to the bytes that are sent."""
-    size = 0
+    size, cache = 0, EstimateCache()
 
     def milliseconds() -> float:
         nonlocal size
         begun = time.thread_time()
-        shown = window(published.survey, NOW)
-        tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-        size = len(msgspec.json.encode(survey_results(published, tallies, NOW, None, shown)))
+        selection = select_rounds(published.survey, NOW)
+        estimates = stored_estimates(here.store, published, NOW, selection, cache)
+        size = sum(map(len, json_chunks(estimates.header, estimates.rounds())))
         return 1e3 * (time.thread_time() - begun)
 
     taken = [milliseconds() for _ in range(times)]

@@ -22,7 +22,9 @@ if __name__ == "__main__":
 from deniable.server.estimation import fixed_people, repeated_looks
 from deniable.server.estimation.clopper_pearson import limits as rate_limits
 from deniable.server.estimation.shares import unbiased_share
-from deniable.server.results.answers import _known_rows
+from deniable.server.results import EstimateCache
+from deniable.server.results.answers import question_rounds
+from deniable.server.results.estimate_cache import Counts
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
@@ -43,6 +45,7 @@ from tests.server.estimation.test_statements import (
     picked_are_covered,
     zipf,
 )
+from tests.server.surveys import survey
 
 LISTS = 2_000
 LOOKS = 10_000
@@ -152,8 +155,8 @@ def _counts(design: SupportDesign, people: int) -> npt.NDArray[np.int64]:
 
 
 def _rows(question: Choice, counts: npt.NDArray[np.int64], looks: bool) -> None:
-    found = statements(question, counts, 1_000_000, looks=looks)
-    tuple(_known_rows(question.labels, found, 1_000_000))
+    rounds = [Counts(counts, 1_000_000, looks)]
+    question_rounds(EstimateCache(), survey(), question, rounds)
 
 
 def _best(call: Callable[[], None]) -> float:

@@ -14,7 +14,7 @@ import pytest
 from deniable.client import Client, Policy
 from deniable.client.disclosure import Description, Summary
 from deniable.server.results import survey_results
-from deniable.server.results.text import lines
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.text import Text
@@ -101,13 +101,13 @@ def test_hostile_words_are_shown_as_words(here: World) -> None:
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "=&lt;b&gt;" in page
     assert HOSTILE not in page
-    assert "A text is found with a probability of 99 %" in page
+    assert "is found with a probability of 99 %" in page
     table = here.client.get(f"/v1/surveys/{published.id}/results.csv", headers=analyst).text
     labels = {row["label"] for row in csv.DictReader(io.StringIO(table))}
     assert labels == {f"'{HOSTILE}"}
     tallies = here.store.tallies(published.sequence)
     told = "\n".join(lines(survey_results(published, tallies, here.clock.now())))
-    assert "colour: A text is found" in told
+    assert "colour: A text that" in told
     assert told.replace("\n", "").isprintable()
 
 
@@ -119,7 +119,7 @@ def test_where_no_text_stands_out_the_page_says_so(here: World) -> None:
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, published.survey.first_round, 1_000, cells)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
-    assert "No text stands out. A text is found" in page
+    assert "No answer is common enough to be found. A text that" in page
 
 
 def test_a_latched_report_keeps_its_group(here: World, tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def test_an_answer_is_of_the_newest_round_or_of_the_one_that_is_named(
     results: SurveyResults,
 ) -> None:
     assert results.estimate("crashed").round.round == 685
-    assert "at every look" in repr(results.estimate("crashed"))
+    assert "for repeated looks" in repr(results.estimate("crashed"))
     december = results.estimate("crashed", round=683)
     assert december["yes"].reports == 20_000
-    assert "at every look" not in repr(december)
+    assert "for repeated looks" not in repr(december)
     assert [row.label for row in results.estimate("browser")] == [
         "firefox", "chrome", "safari", "edge", "other"
     ]  # fmt: skip

@@ -10,7 +10,7 @@ import msgspec
 from deniable.server.planning.models import half_width
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
-from deniable.server.results.text import lines
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope, encode_report
@@ -72,7 +72,7 @@ def test_the_minimum_is_that_of_each_question(here: World) -> None:
     assert shown == [count > min(asked) for count in asked]
     assert set(shown) == {False, True}
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
-    assert page.count("There is no estimate below") == shown.count(False)
+    assert page.count("Estimates appear at") == shown.count(False)
     for count in asked:
         assert f"{count} reports of this question" in page
 
@@ -81,8 +81,8 @@ def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) 
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert "Each install is asked one of these 3 questions" in page
-    assert "what one group says holds for all of them" in page
-    assert "3 times as much, since a forger chooses the question" in page
+    assert "the results of one group hold for all of them" in page
+    assert "3 times as much among all who reported, because a forger chooses the question" in page
     plain = here.publish(survey(HALF, name="plain"))
     page = here.client.get(f"/surveys/{plain.id}", headers=here.bearer("analyst")).text
     assert "asked one of" not in page

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from deniable.server.results import Round, survey_results
-from deniable.server.results.change import compared as compared_rounds
-from deniable.server.results.counts import Counts
-from deniable.server.results.text import lines
+from deniable.server.results.comparison import compared as compared_rounds
+from deniable.server.results.estimate_cache import Counts, EstimateCache
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests import survey_texts as texts
@@ -84,12 +84,17 @@ def test_where_either_round_is_open_a_difference_holds_at_every_look() -> None:
     ]
     widths, lows = {}, {}
     for now, then in product((0, 1), repeat=2):
-        [(found,)] = compared_rounds(asked, [kinds[now][0]], asked, [kinds[then][1]])
+        [(found,)] = compared_rounds(
+            EstimateCache(), asked, [kinds[now][0]], asked, [kinds[then][1]]
+        )
         widths[now, then] = found.high_these - found.low_these
         lows[now, then] = found.low_these
     assert widths[0, 0] < min(widths[0, 1], widths[1, 0])
     assert max(widths[0, 1], widths[1, 0]) < widths[1, 1]
-    half = [statements(asked, *kinds[1][n][:2], 0.975, looks=True).these for n in (0, 1)]
+    half = [
+        statements(asked, kinds[1][n].cells, kinds[1][n].reports, 0.975, looks=True).these
+        for n in (0, 1)
+    ]
     assert lows[1, 1] == half[0][0][0] - half[1][1][0]
 
 
@@ -102,7 +107,7 @@ def test_rounds_of_one_latched_report_are_refused_in_words(here: World) -> None:
         add_round(here.store, published, number, [[50, 50]])
     _, same, other = rounds(here, published)
     assert same.change is not None
-    assert "share their noise" in (same.change.note or "")
+    assert "contain the same reports" in (same.change.note or "")
     assert same.change.questions == {}
     assert other.change is not None
     assert other.change.questions["crashed"]  # a new draw of noise
@@ -119,7 +124,7 @@ def test_two_surveys_are_compared(here: World, capsys: pytest.CaptureFixture[str
         add_round(here.store, published, 683, [[10_000 - yes, yes]])
     place = ("--data", str(here.store.data))
     said = compared(capsys, "new", "--against", "old", *place)
-    assert said.startswith("new, round 683, against old, round 683")
+    assert said.startswith("new, round 683, compared with old, round 683")
     found = json.loads(compared(capsys, "new", "--against", "old", "--json", *place))
     (row,) = found["questions"]["crashed"]
     assert row["low"] < row["low_these"] < 0.2 < row["high_these"] < row["high"]
@@ -128,7 +133,7 @@ def test_two_surveys_are_compared(here: World, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("other", "words"),
-    [("app-health", "not compared with itself"), ("empty", "no round with enough reports")],
+    [("app-health", "cannot be compared with itself"), ("empty", "no round with enough reports")],
 )
 def test_what_cannot_be_compared_is_refused(
     here: World, capsys: pytest.CaptureFixture[str], other: str, words: str
@@ -148,7 +153,6 @@ def test_the_command_says_what_is_told_and_folds_the_rest(here: World) -> None:
     results = survey_results(published, here.store.tallies(published.sequence), NOW)
     text = "\n".join(lines(results))
     assert "option 0" in text
-    assert "48 others: below" in text
-    assert "not told from none" in text
-    assert "Is it ours? Honest reports can give these counts" in text
+    assert "48 others: too rare to measure (below" in text
+    assert "Forgery check: passed (p: it" in text
     assert results.rounds[0].fit["it"].sentence.startswith("Honest reports can give these counts")

@@ -6,17 +6,22 @@ import msgspec
 import pytest
 
 from deniable.server.pages import charts
-from deniable.server.pages.axes import LEFT, LONG, RIGHT, SHORT, Words
-from deniable.server.pages.charts import LEAST_MARKS, MOST_MARKS
-from deniable.server.pages.trends import (
+from deniable.server.pages.charts import (
+    LEFT,
     LINE_HEIGHT,
-    MOST_NAMES,
-    MOST_NOTED,
-    MOST_TIMES,
+    LONG,
+    MAX_MARKS,
+    MAX_NAMED_EVENTS,
+    MAX_NAMES,
+    MAX_STRETCH,
+    MIN_MARKS,
     PLOT,
-    TOP,
-    Told,
+    RIGHT,
+    SHORT,
+    TREND_TOP,
+    RoundFigures,
     Trend,
+    Words,
     trends,
 )
 from deniable.server.planning.choosing import read
@@ -28,8 +33,7 @@ from deniable.server.results.display import (
     known_figures,
 )
 from deniable.server.results.document import Difference, Row
-from deniable.server.results.price import price
-from deniable.server.results.saying import changed, said_of_one, said_of_shares
+from deniable.server.results.headlines import change, one_label, privacy_cost, several_labels
 from deniable.shared.survey.kinds.base import Statistic
 
 
@@ -49,9 +53,9 @@ def row(
     return found
 
 
-def over(*rows: Figures) -> list[Told]:
+def over(*rows: Figures) -> list[RoundFigures]:
     """One label's rounds."""
-    return [Told(number, f"round {number}", each) for number, each in enumerate(rows)]
+    return [RoundFigures(number, f"round {number}", each) for number, each in enumerate(rows)]
 
 
 def only(*rows: Figures) -> Trend:
@@ -110,9 +114,9 @@ def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
 
 def test_of_more_labels_than_have_room_those_told_from_none_are_drawn() -> None:
     """And some in any case, the highest first."""
-    few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MOST_MARKS)]
+    few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
-    for told, drawn in ((0, LEAST_MARKS), (7, 7), (30, MOST_MARKS)):
+    for told, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
         rows = [row(f"{n}", 0.01 * (n >= 40 - told), n / 100, 1) for n in range(40)]
         shown, others = charts.picked(rows)
         assert [each.label for each in shown] == [f"{39 - n}" for n in range(drawn)]
@@ -149,7 +153,7 @@ def test_a_trend_shows_changes_and_for_shares_also_zero(
     top = 0.64
 
     def down(value: float) -> float:
-        return TOP + PLOT - (value - bottom) / (top - bottom) * PLOT
+        return TREND_TOP + PLOT - (value - bottom) / (top - bottom) * PLOT
 
     for point, values in zip(trend.points, ((0.3, 0.2, 0.4), (0.5, 0.4, 0.6)), strict=True):
         wanted = [down(value) for value in values]
@@ -165,7 +169,7 @@ def is_cut(trend: Trend) -> bool:
 
 def test_an_interval_that_would_squash_the_scale_is_cut_and_marked() -> None:
     usual = [row("a", 0.3, 0.4, 0.5)] * 6
-    wide = row("a", 0.95 - 0.1 * MOST_TIMES - 0.01, 0.95, 0.95 + 0.1 * MOST_TIMES + 0.01)
+    wide = row("a", 0.95 - 0.1 * MAX_STRETCH - 0.01, 0.95, 0.95 + 0.1 * MAX_STRETCH + 0.01)
     trend = only(*usual, wide)
     *_, last = trend.points
     assert last.cut == (False, True)
@@ -173,7 +177,7 @@ def test_an_interval_that_would_squash_the_scale_is_cut_and_marked() -> None:
     assert last.y == last.y_high == trend.top
     assert is_cut(trend)
     assert trend.points[0].y == only(*usual).points[0].y
-    near = row("a", 0.4 - 0.1 * MOST_TIMES, 0.4, 0.4 + 0.1 * MOST_TIMES)
+    near = row("a", 0.4 - 0.1 * MAX_STRETCH, 0.4, 0.4 + 0.1 * MAX_STRETCH)
     assert not is_cut(only(*usual, near)), "so wide it still belongs to the scale"
 
 
@@ -189,7 +193,7 @@ def test_panels_have_one_scale_and_each_its_label() -> None:
 
 def test_a_round_stands_where_its_time_is() -> None:
     """One that has no reports leaves its place empty."""
-    rounds = [Told(n, f"{n}", row("a", 0.2, 0.3, 0.4)) for n in (10, 11, 14)]
+    rounds = [RoundFigures(n, f"{n}", row("a", 0.2, 0.3, 0.4)) for n in (10, 11, 14)]
     (trend,) = trends([rounds])
     first, second, last = (point.at for point in trend.points)
     assert (second - first) / (last - first) == pytest.approx(0.25, abs=1e-4)
@@ -198,7 +202,7 @@ def test_a_round_stands_where_its_time_is() -> None:
 def test_under_a_long_trend_the_first_and_the_last_round_are_named() -> None:
     trend = only(*[row("a", 0.2, 0.3, 0.4)] * 10)
     assert [name.text for name in trend.names] == ["round 0", "round 4", "round 9"]
-    assert len(trend.names) == MOST_NAMES == 3
+    assert len(trend.names) == MAX_NAMES == 3
 
 
 def test_what_happened_is_a_line_at_its_round_with_words_above() -> None:
@@ -208,8 +212,8 @@ def test_what_happened_is_a_line_at_its_round_with_words_above() -> None:
     assert [line.words.whole for line in trend.lines] == ["late", "5", "4", "3", "early"]
     assert [line.at for line in trend.lines] == [trend.points[n].at for n in (8, 5, 4, 3, 2)]
     assert (trend.lines[0].anchor, trend.lines[-1].anchor) == ("end", "start")
-    assert [line.y is None for line in trend.lines] == [False] * MOST_NOTED + [True]
-    assert trend.top == TOP + MOST_NOTED * LINE_HEIGHT
+    assert [line.y is None for line in trend.lines] == [False] * MAX_NAMED_EVENTS + [True]
+    assert trend.top == TREND_TOP + MAX_NAMED_EVENTS * LINE_HEIGHT
     panels = trends([rounds, rounds], happened)
     assert all(line.y is None for panel in panels for line in panel.lines)
 
@@ -232,45 +236,48 @@ def test_noise_alone_is_shown_only_within_the_interval() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([("a", 0.1, 0.3, 0.5), ("b", -0.1, 0.0, 0.05)], "a comes first."),
+        ([("a", 0.1, 0.3, 0.5), ("b", -0.1, 0.0, 0.05)], "a is first (30 %)."),
         (
             [("a", 0.6, 0.7, 0.8), ("b", 0.2, 0.3, 0.4), ("c", 0, 0, 0.1)],
-            "a comes first, b second.",
+            "a is first (70 %), b second (30 %).",
         ),
         (
             [("a", 0.2, 0.3, 0.4), ("b", 0.3, 0.35, 0.4)],
-            "b and a lead; which comes first is not told.",
+            "b and a lead. The data cannot say which is ahead.",
         ),
-        ([(f"{n}", 0.1, 0.2, 0.3) for n in range(5)], "Which comes first is not told: 5 may."),
+        (
+            [(f"{n}", 0.1, 0.2, 0.3) for n in range(5)],
+            "Too close to call: any of 5 options may be first.",
+        ),
         (
             [("a", -0.1, 0.3, 0.5), ("b", -0.1, 0.1, 0.2)],
-            "None of 2 is told from one that nobody holds.",
+            "No option stands out from zero yet.",
         ),
         (
             [(f"{n}", 0.1 - 0.01 * n, 0.2, 0.3) for n in range(30)],
-            "10 of 30 are told from one that nobody holds.",
+            "10 of 30 options are clearly above zero.",
         ),
     ],
 )
 def test_of_several_it_is_said_who_leads_as_far_as_that_is_told(
     rows: list[tuple[str, float, float, float]], words: str
 ) -> None:
-    assert said_of_shares([row(*each) for each in rows], 20) == words
+    assert several_labels([row(*each) for each in rows], 20) == words
 
 
 def test_an_only_label_is_a_sentence() -> None:
-    assert said_of_one(row("yes", 0.052, 0.08, 0.108)) == "8.0 % say yes, between 5.2 and 10.8."
+    assert one_label(row("yes", 0.052, 0.08, 0.108)) == "8.0 % say yes, between 5.2 and 10.8."
     mean = row("mean", 33.5, 34.2, 34.9, "mean")
-    assert said_of_one(mean) == "The mean is 34.20, between 33.50 and 34.90."
+    assert one_label(mean) == "The mean is 34.20, between 33.50 and 34.90."
 
 
 @pytest.mark.parametrize(
     ("low", "estimate", "high", "words"),
     [
-        (0.003, 0.021, 0.039, "That is 2.1 points more than in May: between 0.3 and 3.9 more."),
-        (-0.039, -0.021, -0.003, "That is 2.1 points less than in May: between 0.3 and 3.9 less."),
+        (0.003, 0.021, 0.039, "2.1 points higher than in May (0.3 to 3.9 higher)."),
+        (-0.039, -0.021, -0.003, "2.1 points lower than in May (0.3 to 3.9 lower)."),
         (-0.004, 0.01, 0.024,
-         "No change since May is told: the difference is between −0.4 and +2.4 points."),
+         "No clear change since May (difference: −0.4 to +2.4 points)."),
     ],
 )  # fmt: skip
 def test_a_change_is_said_as_far_as_it_is_told(
@@ -280,7 +287,7 @@ def test_a_change_is_said_as_far_as_it_is_told(
         label="yes", estimate=estimate, low=low, high=high, low_these=low, high_these=high
     )
     (shown,) = difference_figures([found], "share")
-    assert changed(shown, "May") == words
+    assert change(shown, "May") == words
 
 
 def test_every_statistic_has_a_style() -> None:
@@ -296,10 +303,10 @@ def test_what_it_costs_is_said_in_one_sentence(asked_one_of: int) -> None:
     """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917: as if it were of
     0.25 / (0.25 + 3.917) of them directly."""
     question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
-    words = price(question, 20_000, asked_one_of)
+    words = privacy_cost(question, 20_000, asked_one_of)
     people = {1: "150,000", 3: "450,000"}[asked_one_of]
     assert words == (
-        "So many deniable answers tell as much as 1,200 direct ones; for ± 1 point it takes "
-        f"{people}; a trusted server would have had ± 0.03."
+        "These 20,000 answers are worth 1,200 asked openly. "
+        f"For ± 1 point you need about {people} people."
     )
-    assert "as less than one direct one" in price(question, 5)
+    assert "are worth less than one answer asked openly" in privacy_cost(question, 5)

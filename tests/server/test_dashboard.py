@@ -14,9 +14,9 @@ from werkzeug.test import TestResponse
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
-from deniable.server.pages.charts import LEAST_MARKS
-from deniable.server.pages.question_view import MOST_ROWS, MOST_TREND_ROUNDS
-from deniable.server.pages.survey_page import MOST_ROUNDS
+from deniable.server.pages.charts import MIN_MARKS
+from deniable.server.pages.question_view import MAX_TABLE_ROWS, MAX_TREND_ROUNDS
+from deniable.server.pages.survey_page import MAX_LINKS
 from deniable.server.store import PublishedSurvey
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
 from tests import survey_texts
@@ -128,7 +128,7 @@ def test_the_form_signs_in_and_the_button_signs_out(
 
 
 @pytest.mark.parametrize(
-    ("token", "words"), [("x" * 40, "not known here"), ("", "not known here"), ("app", "for apps")]
+    ("token", "words"), [("x" * 40, "is unknown"), ("", "is unknown"), ("app", "for apps")]
 )
 def test_a_token_that_does_not_count_is_told_why(here: World, token: str, words: str) -> None:
     token = here.token("app") if token == "app" else token
@@ -260,13 +260,13 @@ def test_the_answers_come_before_what_is_behind_them(
 ) -> None:
     """Each question is its words, a sentence and a figure; who asks and what it costs follow."""
     text = pages.get(f"/surveys/{published.id}?round=683").text
-    order = ("<h1>", '<p class="answer">', "<svg", "How to read this", "What is asked, and why")
+    order = ("<h1>", '<p class="answer">', "<svg", "How to read this", "Questions and purpose")
     places = [text.index(each) for each in order]
     assert places == sorted(places)
     assert len(re.findall(r"[0-9.]+ % say yes, between [0-9.]+ and [0-9.]+\.", text)) == 1
     assert len(re.findall(r"The mean is [0-9.]+, between [0-9.]+ and [0-9.]+\.", text)) == 1
-    assert "chrome comes first" in text
-    assert text.count("So many deniable answers tell as much as") == 3
+    assert "chrome is first (" in text
+    assert text.count("answers are worth") == 3
 
 
 def test_each_question_has_figures_with_words_in_them(
@@ -280,7 +280,7 @@ def test_each_question_has_figures_with_words_in_them(
     assert text.count("<table>") == 1
     for option in ("firefox", "chrome", "safari", "edge", "other"):
         assert f'<th scope="row">{option}</th>' in text
-    assert "of it, the noise alone" in text
+    assert "part caused by the privacy noise" in text
     assert "repeated looks" not in pages.get(f"/surveys/{published.id}?round=683").text
     assert "repeated looks" in pages.get(f"/surveys/{published.id}").text
 
@@ -298,7 +298,7 @@ def test_rounds_are_held_against_the_one_before(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
     text = pages.get(f"/surveys/{published.id}?round=684").text
-    assert re.search(r"(less|more) than in Dec 2026|No change since Dec 2026 is told", text)
+    assert re.search(r"(lower|higher) than in Dec 2026|No clear change since Dec 2026", text)
     assert "<summary>Change since Dec 2026</summary>" in text
     assert "Dec 2026 is told" not in pages.get(f"/surveys/{published.id}?round=683").text
 
@@ -328,7 +328,7 @@ def test_what_people_call_it_stands_in_titles_figures_and_tables(
     assert [f"<h3>{title}" in text for title in ("Did it crash?", "Which one?")] == [True] * 2
     assert "<h3>Did it crash? × Which one?</h3>" in text
     assert re.search(r"The mean is [0-9.]+ min, between", text)
-    assert "Firefox comes first" in text
+    assert "Firefox is first (" in text
     for words in ("Firefox", "yes × Chrome"):
         assert f'<th scope="row">{words}</th>' in text
     assert '<th scope="row">ff' not in text
@@ -364,7 +364,7 @@ def test_counters_are_shown_in_words(
     )
     text = pages.get(f"/surveys/{published.id}").text
     assert re.search(r"sent again, and counted once</th><td>312<", text)
-    assert re.search(r"after their round and its grace</th><td>1,017<", text)
+    assert re.search(r"after their round and its grace period</th><td>1,017<", text)
 
 
 def test_of_many_options_those_told_from_none_are_drawn_and_the_others_folded(
@@ -375,9 +375,9 @@ def test_of_many_options_those_told_from_none_are_drawn_and_the_others_folded(
     held = [[10_000, 0], spread(10_000, grid_steps(published), 0.5), [7_010, *[10] * 299]]
     add_round(here.store, published, FIRST_ROUND, held)
     text = pages.get(f"/surveys/{published.id}").text
-    assert re.search("of 300 (is|are) told from one that nobody holds", text)
-    assert text.count('class="bar"') == 1 + LEAST_MARKS
-    folded = text.split("295 others, below ")[1].split("</details>")[0]
+    assert re.search("of 300 options (is|are) clearly above zero", text)
+    assert text.count('class="bar"') == 1 + MIN_MARKS
+    folded = text.split("295 others: too rare to measure (below ")[1].split("</details>")[0]
     assert folded.count('<th scope="row">option') == 295
     assert text.index('<th scope="row">option 0</th>') < text.index("295 others")
 
@@ -417,14 +417,14 @@ def test_a_name_that_a_template_gets_wrong_is_an_error(here: World) -> None:
 
 
 def test_a_table_on_a_page_is_bounded(pages: FlaskClient, here: World) -> None:
-    assert (MOST_ROWS, MOST_ROUNDS, MOST_TREND_ROUNDS) == (1_024, 6, 60)
-    options = MOST_ROWS + LEAST_MARKS + 1
+    assert (MAX_TABLE_ROWS, MAX_LINKS, MAX_TREND_ROUNDS) == (1_024, 6, 60)
+    options = MAX_TABLE_ROWS + MIN_MARKS + 1
     published = here.publish(until_spring(choice(options)))
     cells = np.full(options, 10)
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, FIRST_ROUND, 10 * options, cells)
     text = pages.get(f"/surveys/{published.id}").text
-    assert text.count('<th scope="row">option') == MOST_ROWS + LEAST_MARKS
+    assert text.count('<th scope="row">option') == MAX_TABLE_ROWS + MIN_MARKS
     assert ">1 more are in the CSV" in text
 
 
@@ -434,12 +434,12 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
     for number in range(first, last + 1):
         add_round(here.store, published, number, [[500, 500]])
     text = pages.get(f"/surveys/{published.id}").text
-    assert text.split("<details")[0].count('href="?round=') == MOST_ROUNDS
+    assert text.split("<details")[0].count('href="?round=') == MAX_LINKS
     oldest = pages.get(f"/surveys/{published.id}?round={first}").text.split("<details")[0]
-    assert oldest.count('href="?round=') == MOST_ROUNDS + 1, "and the one that is shown"
-    assert f"<summary>{last - first + 1 - MOST_ROUNDS} earlier</summary>" in text
-    assert last - first + 1 > MOST_TREND_ROUNDS
-    assert text.count('class="point"') == MOST_TREND_ROUNDS
+    assert oldest.count('href="?round=') == MAX_LINKS + 1, "and the one that is shown"
+    assert f"<summary>{last - first + 1 - MAX_LINKS} earlier</summary>" in text
+    assert last - first + 1 > MAX_TREND_ROUNDS
+    assert text.count('class="point"') == MAX_TREND_ROUNDS
 
 
 def test_trends_are_of_what_is_counted_now(pages: FlaskClient, here: World) -> None:
@@ -504,14 +504,14 @@ def test_below_the_minimum_the_page_says_how_many_are_missing(
     held = [[60, 0], spread(60, grid_steps(published), 0.5), [60, 0, 0, 0, 0]]
     add_round(here.store, published, FIRST_ROUND, held)
     text = pages.get(f"/surveys/{published.id}").text
-    assert "40 more reports will do" in text
+    assert "Estimates appear at 100 reports; 40 to go." in text
     assert "<svg" not in text
 
 
 def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, here: World) -> None:
     published = here.publish(until_spring(opens=date(2027, 3, 1)))
     text = pages.get(f"/surveys/{published.id}").text
-    assert "begins on 2027-03-01" in text
+    assert "Starts on 1 March 2027" in text
     assert "waiting" in text
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from deniable.server.analysis import SurveyResults
-from deniable.server.pages.curves import CURVE_BOTTOM, CURVE_TOP, curve
-from deniable.server.results import Distribution, Results, csv_text, survey_results
+from deniable.server.pages.charts import CURVE_BOTTOM, CURVE_TOP, curve
+from deniable.server.results import Distribution, Results, csv_chunks, survey_results
 from deniable.server.results.document import Point
-from deniable.server.results.text import lines
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round
 from tests.server.surveys import until_spring
@@ -97,7 +97,9 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
     results = results_of(here, published)
     text = " ".join(" ".join(lines(results)).split())
     assert re.search(r"degrees: 25 % are below \d\.\d \(.* to .*\); 50 % are below", text)
-    assert len(csv_text(results).splitlines()) == 1 + 2 * len(results.rounds)
+    assert len("".join(csv_chunks(results, results.rounds)).splitlines()) == 1 + 2 * len(
+        results.rounds
+    )
     assert SurveyResults(results).estimate("degrees", round=CLOSED).distribution == of(
         results, CLOSED
     )
@@ -107,7 +109,7 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
         page = here.client.get(
             f"/surveys/{published.id}?round={CLOSED}", headers=here.bearer("analyst")
         ).text
-    assert "the curve is the most likely one" in page
+    assert "the line is the best estimate" in page
     assert page.count('<th scope="row">50 %</th>') == 1
     assert page.count('<rect class="bar"') >= 16
 

@@ -12,9 +12,8 @@ import pytest
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.http.context import parts_of
-from deniable.server.results import Results, csv_text, survey_results
-from deniable.server.results import watch as watching
-from deniable.server.results.text import lines
+from deniable.server.results import Results, csv_chunks, forgery, survey_results
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
@@ -73,12 +72,12 @@ def test_what_they_did_is_no_more_than_what_they_can(here: World) -> None:
 def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
     published = forge(here)
     results = results_of(here, published)
-    rows = list(csv.DictReader(io.StringIO(csv_text(results))))
+    rows = list(csv.DictReader(io.StringIO("".join(csv_chunks(results, results.rounds)))))
     assert {row["round"] for row in rows if SAID in row["note"]} == {str(FIRST_ROUND + 1)}
     text = "\n".join(lines(results))
     _, honest, forged, *_ = text.split("\nRound ")
     assert "WARNING" not in honest
-    assert forged.index("WARNING: forged reports are in this round") < forged.index("estimate")
+    assert forged.index("WARNING: this round contains forged reports") < forged.index("estimate")
     client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
     page = client.get(f"/surveys/{published.id}?round={FIRST_ROUND + 1}").text
@@ -92,7 +91,7 @@ def test_all_rounds_that_one_look_finds_are_one_record(
     """The log has one record a minute of one line of code: a second one would not be seen."""
     first, second = forge(here), forge(here, name="next")
     with caplog.at_level(logging.WARNING, "deniable.server"):
-        parts_of(here.app).forgery.look()
+        parts_of(here.app).forgery.check()
     (said,) = caplog.messages
     assert f"survey {first.name}, round" in said
     assert f"survey {second.name}, round" in said
@@ -112,28 +111,28 @@ def test_metrics_count_such_rounds_and_the_log_names_each_once_a_day(
     published, honest = forge(here), fill(here)
     watch = parts_of(here.app).forgery
     with caplog.at_level(logging.WARNING, "deniable.server"):
-        watch.look()
-        watch.look()
+        watch.check()
+        watch.check()
         assert [SAID in line for line in caplog.messages] == [True]
         assert f"survey app-health, round {FIRST_ROUND + 1}: " in caplog.text
         here.clock.pass_(days=1)
-        watch.look()
+        watch.check()
         assert len(caplog.messages) == 2
     assert gauge(here, published, "open") == "1.0"
     assert gauge(here, published, "closed") == "0.0"
     assert gauge(here, honest, "open") == "0.0"
     here.clock.pass_(days=60)
-    watch.look()
+    watch.check()
     assert (gauge(here, published, "open"), gauge(here, published, "closed")) == ("0.0", "1.0")
 
 
 def test_reports_that_come_later_are_looked_at(here: World) -> None:
     published = forge(here)
     watch = parts_of(here.app).forgery
-    watch.look()
+    watch.check()
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, FIRST_ROUND, FORGED, np.full(5, FORGED))
-    watch.look()
+    watch.check()
     assert gauge(here, published, "open") == "1.0"
     assert gauge(here, published, "closed") == "1.0"
 
@@ -145,14 +144,14 @@ def end_all_rounds(here: World, published: PublishedSurvey) -> None:
 def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World) -> None:
     published, other = forge(here), forge(here, name="next")
     watch = parts_of(here.app).forgery
-    watch.look()
+    watch.check()
     assert gauge(here, published, "open") == "1.0"
     end_all_rounds(here, published)
     here.clock.pass_(seconds=1)
-    watch.look()
+    watch.check()
     assert (gauge(here, published, "open"), gauge(here, published, "closed")) == (None, None)
     assert gauge(here, other, "open") == "1.0"
-    assert {survey for survey, _ in watch._seen} == {other.id}
+    assert {survey for survey, _ in watch._checked} == {other.id}
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
@@ -160,7 +159,7 @@ def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Whatever it is, at one survey or before any."""
-    monkeypatch.setattr(watching, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(forgery, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")
     add_round(here.store, ours, FIRST_ROUND, [[PEOPLE // 2, PEOPLE // 2, 0, 0, 0]])

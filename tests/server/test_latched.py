@@ -8,7 +8,7 @@ import msgspec
 
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, policy_line, warnings
-from deniable.server.results.text import lines
+from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope
@@ -44,8 +44,8 @@ def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(her
     results = results_of(here, published := reported(here))
     assert [period.reports for period in results.rounds] == [1, 1]
     assert (results.epsilon, results.lifetime_epsilon, results.repeat_rounds) == ("1", "2", 2)
-    assert "share their noise" in " ".join(results.notes)
-    assert "share their noise" in " ".join(lines(results)).replace("  ", " ")
+    assert "contain the same reports" in " ".join(results.notes)
+    assert "contain the same reports" in " ".join(lines(results)).replace("  ", " ")
     assert ", ε 1 for 2 rounds" in " ".join(lines(results))
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
     assert published.survey.repeats
@@ -53,7 +53,7 @@ def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(her
 
 def test_results_of_a_fresh_survey_say_nothing_of_it(here: World) -> None:
     results = results_of(here, here.publish(survey(BIT)))
-    assert "share their noise" not in " ".join(results.notes)
+    assert "contain the same reports" not in " ".join(results.notes)
     assert b"repeat_rounds" not in msgspec.json.encode(results)
 
 
@@ -105,7 +105,7 @@ def test_a_page_says_what_rounds_share(here: World) -> None:
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "keeps that report and sends it again" in page
-    assert "these share their noise" in page
+    assert "because they contain the same reports" in page
     empty = here.publish(latched(repeat_rounds=3))
     page = here.client.get(f"/surveys/{empty.id}", headers=analyst).text
     assert "in Python" in page

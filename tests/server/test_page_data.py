@@ -52,7 +52,7 @@ def test_operators_have_their_data_and_no_secret(here: World, published: Publish
     secret = here.token("analyst")
     found = read(here, "/operate.json")
     assert found["problem"] is None
-    assert found["outcomes"] == {"refused: after their round and its grace": 17}
+    assert found["outcomes"] == {"rejected: after their round and its grace period": 17}
     assert found["keys"] == {published.key: 1}
     assert {token["role"] for token in found["tokens"]} == {"analyst", "operator"}
     assert secret not in json.dumps(found)

@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.http.auth import COOKIE
-from deniable.server.pages.plan_form import SLIDERS, read_form
+from deniable.server.pages.planner_form import SLIDERS, read_form
 from deniable.server.planning.figures import plan
 from tests.server.test_dashboard import check_page
 from tests.server.world import World, world
@@ -108,10 +108,10 @@ def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
         ("kind=nope", "kind", "A kind is one of"),
         ("epsilon=x", "epsilon", "ε is written as decimal text"),
         ("epsilon=21", "epsilon", "at most 20"),
-        ("people=-3", "people", "Write a whole number"),
+        ("people=-3", "people", "Enter a whole number"),
         ("people=0", "people", "1 to 1,000,000,000,000 people"),
         ("error=0", "error", "a number above 0"),
-        ("error=1e999", "error", "Write a number"),
+        ("error=1e999", "error", "Enter a number"),
         ("kind=choice&options=1", "options", "2 to 65,536"),
         ("kind=choice&options=99999999999", "options", "2 to 65,536"),
         ("kind=number&low=3&high=3", "high", "must be above low"),

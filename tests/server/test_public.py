@@ -43,8 +43,10 @@ def test_it_says_who_asks_what_is_given_away_and_how_to_stop(
         for question in asked.survey.questions:
             assert question.asked in answer.text
         assert "by a factor of at most" in answer.text
-        assert "Take your consent back" in answer.text
-        assert f"Entry 1, published: head <code>{here.store.register()[0].head}" in answer.text
+        assert "Switch it off in the app" in answer.text
+        assert (
+            f"Entry 1, published: fingerprint <code>{here.store.register()[0].head}" in answer.text
+        )
 
 
 def test_it_is_the_same_for_everyone_and_any_cache_may_keep_it(

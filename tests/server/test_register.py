@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deniable.server.analysis.remote import remote_register
+from deniable.server.analysis.sources import remote_register
 from deniable.server.http import register as over_http
 from deniable.server.store import Place, RegisterEntry, create_store, first_fault, next_entry
 from deniable.server.surveys.catalogue import Catalogue

@@ -51,7 +51,7 @@ def test_the_document_has_the_vector_as_one(filled: tuple[World, PublishedSurvey
     assert found["about"]["gradient"]["dimension"] == DIMENSION
     assert whole["error"] == pytest.approx(1 / gain / PEOPLE**0.5, rel=0.01)
     assert abs(whole["length"] - 0.5) < 0.5
-    assert any("at all looks, is measured and not proved" in note for note in found["notes"])
+    assert any("for repeated looks, is measured, not proved" in note for note in found["notes"])
     rows = first["questions"]["gradient"]
     off = np.array([row["estimate"] for row in rows]) - 0.5 * HELD
     assert np.linalg.norm(off) == pytest.approx(whole["error"], rel=0.3)

@@ -62,7 +62,7 @@ def test_a_page_without_a_report_turns_with_a_script_or_without(
     page = operator.get(f"/surveys/{asked.id}")
     check_page(page)
     assert '<noscript><meta http-equiv="refresh"' in page.text
-    (address,) = re.findall(r'data-turn="(.*?)"', page.text)
+    (address,) = re.findall(r'data-status="(.*?)"', page.text)
     assert 'data-reports="0"' in page.text
     said = operator.get(address).json
     assert said == {"survey": asked.id, "state": "open", "reports": 0}
@@ -163,7 +163,7 @@ def test_a_trial_says_that_a_report_would_be_counted_and_leaves_nothing(
     asked = here.publish(until_spring(questions))
     before = everything(here)
     text = tried(operator, asked)
-    assert "It would be counted" in text
+    assert "This report would be counted" in text
     assert "neither counted nor stored" in text
     assert everything(here) == before
     assert here.tallies(asked) == {}
@@ -178,7 +178,7 @@ def test_the_id_of_a_trial_is_no_duplicate(
     sent = envelope(asked, 1)
     real = secrets.token_bytes
     monkeypatch.setattr(secrets, "token_bytes", lambda n: sent.id if n == 16 else real(n))
-    assert "It would be counted" in tried(operator, asked)
+    assert "This report would be counted" in tried(operator, asked)
     assert here.send(sent).json["accepted"] == 1
 
 
@@ -210,7 +210,7 @@ def test_a_trial_says_that_the_disk_has_failed(
     here: World, operator: FlaskClient, asked: PublishedSurvey
 ) -> None:
     here.writer.stop()
-    assert "It would be refused: the writer has stopped" in tried(operator, asked)
+    assert "This report would be rejected: the writer has stopped" in tried(operator, asked)
 
 
 # Snippets

@@ -20,16 +20,15 @@ from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages import (
     dashboard,
-    data,
-    figures,
-    operating,
-    planning,
-    problems,
-    public,
-    waiting,
+    downloads,
+    operator_pages,
+    planner,
+    waiting_page,
 )
-from deniable.server.results.known import KnownValues
-from deniable.server.results.watch import ForgeryWatch
+from deniable.server.pages import public_pages as pages_for_anyone
+from deniable.server.results import EstimateCache
+from deniable.server.results.annotations import ReferenceValues
+from deniable.server.results.forgery import ForgeryMonitor
 from deniable.server.store import Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -59,7 +58,7 @@ def create_app(
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
     *,
     public_pages: bool = False,
-    known: KnownValues | None = None,
+    known: ReferenceValues | None = None,
 ) -> Flask:
     """The application; its caller starts and stops the writer."""
     app = Flask("deniable.server.pages")  # its templates and static files
@@ -68,25 +67,27 @@ def create_app(
     app.jinja_env.undefined = StrictUndefined  # a wrong name is an error, not nothing
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     time = clock or Clock()
-    metrics = Metrics(writer, time)
+    metrics, estimates = Metrics(writer, time), EstimateCache()
     app.extensions[EXTENSION] = Parts(
         store,
         catalogue,
         writer,
         time,
         metrics,
-        ForgeryWatch(store, catalogue, time, metrics.forged),
+        ForgeryMonitor(store, catalogue, time, metrics.forged, estimates),
         Sessions(time),
         AppTokens(time),
         limits,
-        known or KnownValues(),
+        known or ReferenceValues(),
+        estimates,
         sealing or {},
     )
     api = (envelopes, surveys, register, operations, results)
-    for part in (*api, dashboard, data, figures, operating, planning, problems, waiting):
+    for part in (*api, dashboard, downloads, operator_pages, planner, waiting_page):
         app.register_blueprint(part.blueprint)
+    app.register_blueprint(pages_for_anyone.problems)
     if public_pages:
-        app.register_blueprint(public.blueprint)
+        app.register_blueprint(pages_for_anyone.blueprint)
     app.register_error_handler(HttpError, _http_problem)
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(HTTPException, _http_error)

@@ -1,6 +1,9 @@
-"""Results in Python, for notebooks and scripts."""
+"""Results in Python, for notebooks and scripts.
 
-from deniable.server.analysis.opening import open_results
-from deniable.server.analysis.reading import Answer, SurveyResults
+`open_results` reads a store or a server (`sources`) and returns a `SurveyResults` (`notebook`).
+"""
+
+from deniable.server.analysis.notebook import Answer, SurveyResults
+from deniable.server.analysis.sources import open_results
 
 __all__ = ["Answer", "SurveyResults", "open_results"]

@@ -67,15 +67,17 @@ def run_archive(args: Namespace) -> int:
 def run_recount(args: Namespace) -> int:
     import msgspec
 
-    from deniable.server.results import csv_text
-    from deniable.server.results.text import lines
+    from deniable.server.results import csv_chunks
+    from deniable.server.results.text_report import lines
 
     results = recounted(args.archive, args.on)
     if args.json:
         print(msgspec.json.encode({"surveys": results}).decode())
     elif args.csv:
         for document in results:
-            sys.stdout.write(csv_text(document).replace("\r\n", "\n"))
+            sys.stdout.writelines(
+                line.replace("\r\n", "\n") for line in csv_chunks(document, document.rounds)
+            )
     else:
         print("\n\n".join("\n".join(lines(document)) for document in results))
     return 0

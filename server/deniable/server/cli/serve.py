@@ -82,13 +82,13 @@ def arguments(parser: ArgumentParser) -> None:
 def run(chosen: Namespace) -> int:
     from deniable.server.process.serving import serve
     from deniable.server.process.settings import Settings
-    from deniable.server.results.known import read_known
+    from deniable.server.results.annotations import read_reference_values
     from deniable.shared.survey.keys import load_sealing_key
 
     for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
         load_sealing_key(file)
     if chosen.known is not None:
-        read_known(chosen.known)
+        read_reference_values(chosen.known)
     ready = partial(_say, chosen.data, chosen.host, chosen.json)
     settings = Settings(
         limit=chosen.limit,

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli import annotating, deleting
+from deniable.server.cli import annotate, deleting
 from deniable.server.cli.place import add_place, folder, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
         "list": _list,
         "show": _show,
         "close": _close,
-        "annotate": annotating.run,
+        "annotate": annotate.run,
         "delete": deleting.run,
     }
     return actions[args.action](args)

@@ -7,7 +7,7 @@ from deniable.server.cli.keys import KEYS
 from deniable.server.cli.plan import PLAN
 from deniable.server.cli.register import REGISTER
 from deniable.server.cli.relay import RELAY
-from deniable.server.cli.results import RESULTS
+from deniable.server.cli.results_verb import RESULTS
 from deniable.server.cli.serve import SERVE
 from deniable.server.cli.survey import SURVEY
 from deniable.server.cli.token import TOKEN

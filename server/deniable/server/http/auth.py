@@ -11,9 +11,9 @@ import re
 import secrets
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, cast
 
-from flask import request
+from flask import g, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import Parts, parts
@@ -70,10 +70,13 @@ def _role(token: str, here: Parts) -> str | None:
 
 
 def signed_in_role() -> str | None:
-    """For pages: the role of the session's cookie, or of the bearer token. Operator or analyst."""
-    session = parts().sessions.token(request.cookies.get(COOKIE, ""))
-    role = role_of(session) or bearer_role()
-    return role if grants(role, "analyst") else None
+    """Return the role of the session's cookie, or of the bearer token, if it is an operator or an
+    analyst. Pages ask several times; it is looked up once per request."""
+    if "signed_in_role" not in g:
+        session = parts().sessions.token(request.cookies.get(COOKIE, ""))
+        role = role_of(session) or bearer_role()
+        g.signed_in_role = role if grants(role, "analyst") else None
+    return cast("str | None", g.signed_in_role)
 
 
 def require(

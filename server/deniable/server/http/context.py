@@ -14,8 +14,9 @@ from deniable.server.http.sessions import Sessions
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
-from deniable.server.results.known import KnownValues
-from deniable.server.results.watch import ForgeryWatch
+from deniable.server.results.annotations import ReferenceValues
+from deniable.server.results.estimate_cache import EstimateCache
+from deniable.server.results.forgery import ForgeryMonitor
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
@@ -33,11 +34,12 @@ class Parts:
     writer: Writer
     clock: Clock
     metrics: Metrics
-    forgery: ForgeryWatch
+    forgery: ForgeryMonitor
     sessions: Sessions
     app_tokens: AppTokens
     limits: Limits | None  # None: nobody is limited
-    known: KnownValues = field(default_factory=KnownValues)
+    known: ReferenceValues = field(default_factory=ReferenceValues)
+    estimates: EstimateCache = field(default_factory=EstimateCache)
     # What opens sealed reports, by the marks of the public keys
     sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
 

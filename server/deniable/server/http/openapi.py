@@ -16,7 +16,7 @@ from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
 from deniable.server.http.register import Register
 from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
 from deniable.server.results import Results
-from deniable.server.results.window import MOST_ROUNDS
+from deniable.server.results.round_selection import MAX_ROUNDS, MAX_ROWS
 from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import (
     CONTENT_TYPE,
@@ -86,7 +86,10 @@ LISTED = (
     "Surveys that can still be answered, or whose reports are still taken: the same answer for "
     "everybody. Others are found by their ids, and in the register."
 )
-ESTIMATES = f"Estimates with intervals, of the newest {MOST_ROUNDS} rounds that are asked for."
+ESTIMATES = (
+    f"Estimates with intervals: the newest rounds that are asked for, at most {MAX_ROUNDS} of them "
+    f"and {MAX_ROWS:,} rows. `left_out` and `rows_left_out` count what is not included."
+)
 THREADED = (408, 500, 503)  # a body that does not arrive, an error of ours, too much to do now
 GUARDED = (401, 403)
 

@@ -1,18 +1,22 @@
-"""The pages: what is asked, what a report gives away, and what the reports say. For analysts."""
+"""Dashboard for analysts: the list of surveys, and the page of each, also as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from flask import Response, current_app, render_template, request
 from flask.typing import ResponseReturnValue
+from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
+from deniable.server.http.auth import require
 from deniable.server.http.context import parts
-from deniable.server.http.messages import problem
-from deniable.server.pages import sessions
-from deniable.server.pages.figures import figures_of
-from deniable.server.pages.guards import go, pages, restricted
+from deniable.server.http.messages import answer, problem
+from deniable.server.http.results import json_results
+from deniable.server.pages import access
+from deniable.server.pages.access import go, pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, read_page
 from deniable.server.results import State, state_at
 from deniable.server.store import PublishedSurvey
@@ -20,12 +24,12 @@ from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.phrases import upper_first
 
-blueprint = pages("dashboard", public=("sign_in", "sign_out"))
+blueprint = pages("dashboard", public=("sign_in", "sign_out", "surveys_json", "survey_json"))
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A survey among the others."""
+    """A survey in the list."""
 
     published: PublishedSurvey
     state: State
@@ -36,8 +40,25 @@ class Overview:
         return odds_factor(self.published.survey.round_billionths)
 
 
+class ListedSurvey(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    title: str
+    state: State
+    opens: date
+    closes: date
+    round: str
+    epsilon: str  # of one round
+    questions: int
+    reports: int
+
+
+class ListedSurveys(Struct, frozen=True):
+    surveys: Sequence[ListedSurvey]
+
+
 def overviews() -> list[Overview]:
-    """The newest first."""
+    """Return all surveys, the newest first."""
     here = parts()
     now, totals = here.clock.now(), here.store.report_totals()
     return [
@@ -49,6 +70,12 @@ def overviews() -> list[Overview]:
 @blueprint.get("/")
 def surveys() -> str:
     return render_template("surveys.html", rows=overviews(), store=parts().store.option)
+
+
+@blueprint.get("/surveys.json")
+@require("analyst")
+def surveys_json() -> Response:
+    return answer(ListedSurveys([_listed(row) for row in overviews()]))
 
 
 @blueprint.get("/surveys/")
@@ -65,25 +92,31 @@ def survey(identifier: str) -> ResponseReturnValue:
     return render_template(
         "survey.html",
         page=page,
-        figures_of=figures_of,
         outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
         url=request.url_root.rstrip("/"),
     )
 
 
+@blueprint.get("/surveys/<identifier>.json")
+@require("analyst")
+def survey_json(identifier: str) -> Response:
+    """The same document as under /v1."""
+    return json_results(identifier)
+
+
 @blueprint.post("/sign-in")
 def sign_in() -> ResponseReturnValue:
-    return sessions.sign_in(request.form.get("token", ""), request.form.get("target", "/"))
+    return access.sign_in(request.form.get("token", ""), request.form.get("target", "/"))
 
 
 @blueprint.post("/sign-out")
 def sign_out() -> Response:
-    return sessions.sign_out()
+    return access.sign_out()
 
 
 @blueprint.app_errorhandler(NotFound)
-def _nothing_here(_: NotFound) -> ResponseReturnValue:
-    """A page for people; programs get the same document as for every other error."""
+def _not_found(_: NotFound) -> ResponseReturnValue:
+    """Answer people with a page, and programs with a problem document."""
     wants_page = request.accept_mimetypes.best_match(["application/problem+json", "text/html"])
     if request.path.startswith("/v1/") or wants_page != "text/html":
         return problem(
@@ -95,3 +128,19 @@ def _nothing_here(_: NotFound) -> ResponseReturnValue:
 
 def _missing(reason: str) -> tuple[str, int]:
     return render_template("missing.html", reason=upper_first(reason)), 404
+
+
+def _listed(row: Overview) -> ListedSurvey:
+    published, survey = row.published, row.published.survey
+    return ListedSurvey(
+        id=published.id,
+        name=survey.name,
+        title=survey.title,
+        state=row.state,
+        opens=survey.opens,
+        closes=survey.closes,
+        round=survey.period,
+        epsilon=survey.round_epsilon,
+        questions=len(survey.questions),
+        reports=row.reports,
+    )

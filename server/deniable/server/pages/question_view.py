@@ -1,28 +1,21 @@
-"""What a page shows of one question in one round: a sentence, figures, and what is behind them."""
+"""Views of a survey page: one question, or one cross table, in one round of the results."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from statistics import median_low
+from typing import Any, cast
+
+import msgspec
 
 from deniable.server.pages import charts
-from deniable.server.pages.curves import Curve, curve
-from deniable.server.pages.seen import Seen
-from deniable.server.pages.trends import MOST_PANELS, Told, Trend, trends
-from deniable.server.results import (
-    Difference,
-    Distribution,
-    Floor,
-    QuestionResult,
-    floors,
-    question_distributions,
-    question_results,
-)
-from deniable.server.results.change import SHARED_NOISE, compared
-from deniable.server.results.counts import Counts
+from deniable.server.results import Crossed, Difference, Floor, QuestionResult, Round
+from deniable.server.results import SurveyEstimates as Estimates
+from deniable.server.results.answers import TIMES
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -35,25 +28,65 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
-from deniable.server.results.memory import Memory
-from deniable.server.results.price import price
-from deniable.server.results.saying import changed, said_of_one, said_of_shares, said_of_texts
+from deniable.server.results.headlines import (
+    change,
+    one_label,
+    privacy_cost,
+    several_labels,
+    texts_found,
+)
 from deniable.shared.privacy.promises import odds_factor
+from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import upper_first
 
-MOST_ROWS = 1_024  # of a table on a page; the CSV has all
-MOST_TREND_ROUNDS = 60
+MAX_TABLE_ROWS = 1_024  # of a table on a page; the CSV has more
+MAX_TREND_ROUNDS = 60
 
-_REMEMBERED = Memory[QuestionResult](lambda found: len(found.rows))
+Record = Mapping[str, Any]  # Any: what a field of the results holds
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """The results that a page shows, its round, and what charts show next to the estimates."""
+
+    estimates: Estimates
+    period: Round | None
+    events: Mapping[int, str]  # by round
+    references: Mapping[tuple[str, int, str], float]  # by question, round and label
+
+    @property
+    def survey(self) -> Survey:
+        return self.estimates.survey
+
+    @property
+    def period_name(self) -> str:
+        return self.survey.round_title(self.period.round) if self.period else ""
+
+    @cached_property
+    def results(self) -> Mapping[str, QuestionResult]:
+        """The results of the round, by question."""
+        if self.period is None:
+            return {}
+        return {result.name: result for result in self.estimates.header.of(self.period)}
+
+
+@dataclass(frozen=True)
+class FigureFile:
+    """One of a question's figures, to download."""
+
+    name: str
+    title: str
+    python: str  # the expression that reads the same numbers
+    records: Callable[[], Iterable[Record]]
 
 
 @dataclass(frozen=True)
 class QuestionView:
     question: Question
-    seen: Seen
+    context: PageContext
 
-    # Words
+    # Texts
 
     @property
     def style(self) -> Style:
@@ -68,11 +101,6 @@ class QuestionView:
         return odds_factor(self.question.epsilon.billionths)
 
     @property
-    def example(self) -> str:
-        """An answer as an app in Python would write it."""
-        return self.question.shown_example
-
-    @property
     def example_in_javascript(self) -> str:
         return json.dumps(self.question.example, ensure_ascii=False)
 
@@ -82,14 +110,9 @@ class QuestionView:
 
     # The round that is shown
 
-    @cached_property
-    def result(self) -> QuestionResult:
-        (found,) = question_results(self.seen.survey, self.question, [self._counts])
-        return found
-
     @property
-    def _counts(self) -> Counts:
-        return self.seen.counts(self.question, self.seen.tally)
+    def result(self) -> QuestionResult:
+        return self.context.results[self.question.name]
 
     @property
     def reports(self) -> int:
@@ -97,38 +120,41 @@ class QuestionView:
 
     @property
     def joint(self) -> bool:
-        """Whether labels are picked by their estimates, so that all intervals hold at once. Texts
-        are found, and their intervals made for that."""
-        return len(self.question.labels) > charts.MOST_MARKS
+        """Return whether labels are picked by their estimates, so that intervals hold jointly.
+
+        The intervals of texts allow for their selection.
+        """
+        return len(self.question.labels) > charts.MAX_MARKS
 
     @cached_property
     def rows(self) -> Sequence[Figures]:
-        return self._known(self.joint)
+        return self._figures(self.joint) if self.context.period else ()
 
     @property
-    def sentence(self) -> str:
+    def headline(self) -> str:
         if not self.rows:
             return ""
         if not self.question.labels:
-            return said_of_texts(len(self.rows))
+            return texts_found(len(self.rows))
         if len(self.question.labels) == 1 and self.style.sentence:
-            return said_of_one(self.rows[0])
+            return one_label(self.rows[0])
         if self.result.whole:
             return whole_text(self.result.whole)
-        told = self.rows if self.joint else self._known(joint=True)
-        return said_of_shares(told, charts.MOST_MARKS)
+        rows = self.rows if self.joint else self._figures(joint=True)
+        return several_labels(rows, charts.MAX_MARKS)
 
     @cached_property
-    def price(self) -> str:
-        """Where there are estimates; a text's is its floor."""
+    def privacy_cost(self) -> str:
+        """Empty without estimates; texts have their floor instead."""
         if not self.rows or not self.question.labels:
             return ""
-        asked = self.seen.survey
-        return price(self.question, self.reports, len(asked.questions) if asked.asks_one else 1)
+        survey = self.context.survey
+        asked_one_of = len(survey.questions) if survey.asks_one else 1
+        return privacy_cost(self.question, self.reports, asked_one_of)
 
-    @cached_property
+    @property
     def text_floor(self) -> Floor | None:
-        return floors(self.seen.survey, self.seen.tally).get(self.question.name)
+        return cast("Floor | None", self._of_round("floors"))
 
     @cached_property
     def _picked(self) -> tuple[Sequence[Figures], Sequence[Figures]]:
@@ -140,23 +166,24 @@ class QuestionView:
 
     @property
     def others(self) -> Sequence[Figures]:
-        """As many as a table holds of those that are not drawn."""
-        return self._picked[1][:MOST_ROWS]
+        """The rows that are not drawn, as many as a table holds."""
+        return self._picked[1][:MAX_TABLE_ROWS]
 
     @property
     def left_out(self) -> int:
-        return max(0, len(self._picked[1]) - MOST_ROWS)
+        return max(0, len(self._picked[1]) - MAX_TABLE_ROWS) + self.result.left_out
 
     @property
-    def folded(self) -> str:
-        """What is said of the others."""
-        floor, told = self.result.floor, sum(row.told for row in self._picked[1])
-        number = f"{len(self._picked[1]):,} others"
-        if told:
-            return f"{number}, of which {told:,} {'is' if told == 1 else 'are'} told from 0"
+    def others_summary(self) -> str:
+        floor, clear = self.result.floor, sum(row.is_clear for row in self._picked[1])
+        number = f"{len(self._picked[1]) + self.result.left_out:,} others"
+        if clear:
+            return f"{number}, {clear:,} of them clearly above zero"
         if floor is None:
             return number
-        return f"{number}, below {self.rows[0].text(floor)}{self.rows[0].unit} and not told from 0"
+        return (
+            f"{number}: too rare to measure (below {self.rows[0].text(floor)}{self.rows[0].unit})"
+        )
 
     @cached_property
     def chart(self) -> charts.Chart | None:
@@ -165,142 +192,177 @@ class QuestionView:
     # Its distribution
 
     @cached_property
-    def distribution(self) -> Distribution | None:
-        (found,) = question_distributions(self.question, [self._counts])
-        return found
-
-    @cached_property
-    def curve(self) -> Curve | None:
-        return curve(self.distribution) if self.distribution else None
+    def curve(self) -> charts.Curve | None:
+        distribution = self._of_round("distributions")
+        return charts.curve(distribution) if distribution else None
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
-        """Each with its estimate, low and high."""
-        found = self.distribution.quantiles if self.distribution else ()
-        places = median_low([quantile_places(each) for each in found] or [0])
-        return [(f"{100 * each.level:g} %", quantile_figures(each, places)) for each in found]
+        """The quantiles, each with its estimate, low and high."""
+        distribution = self._of_round("distributions")
+        quantiles = distribution.quantiles if distribution else ()
+        places = median_low([quantile_places(each) for each in quantiles] or [0])
+        return [(f"{100 * each.level:g} %", quantile_figures(each, places)) for each in quantiles]
 
     # Other rounds
 
     @cached_property
-    def trends(self) -> Sequence[Trend]:
-        """Of the highest of up to as many labels as are drawn: of a longer list, whose labels are
-        picked anew in each round, none."""
+    def trends(self) -> Sequence[charts.Trend]:
+        """Trends of the highest labels.
+
+        A list so long that its labels are picked has none: each round would pick others.
+        """
         if self.joint or not self.question.labels:
             return ()
-        highest = sorted(self.rows, key=lambda row: -row.notable)[:MOST_PANELS]
-        shown = [row.label for row in self.rows if row in highest]
-        panels: dict[str, list[Told]] = {label: [] for label in shown}
-        for number, result in self.rounds:
-            for told in self._told(number, result, shown):
-                panels[told.text.label].append(told)
-        return trends([*map(_aligned, panels.values())], self.seen.happened)
+        highest = sorted(self.rows, key=lambda row: -row.prominence)[: charts.MAX_PANELS]
+        panels: dict[str, list[charts.RoundFigures]] = {
+            row.label: [] for row in self.rows if row in highest
+        }
+        for number, result in self.history:
+            for row in self._renamed(self._referenced(number, result.rows)):
+                if row.label in panels:
+                    name = self.context.survey.round_short_title(number)
+                    panels[row.label].append(charts.RoundFigures(number, name, row))
+        return charts.trends([*map(_aligned, panels.values())], self.context.events)
 
     @cached_property
-    def rounds(self) -> Sequence[tuple[int, QuestionResult]]:
-        """What the last ones say, each with its number."""
-        tallies = self.seen.tallies[-MOST_TREND_ROUNDS:]
-        found = self._remembered([self.seen.counts(self.question, tally) for tally in tallies])
-        return [(tally.round, each) for tally, each in zip(tallies, found, strict=True)]
-
-    def _remembered(self, rounds: Sequence[Counts]) -> list[QuestionResult]:
-        """Those whose counts are the same are not estimated again."""
-        asked, question = self.seen.survey, self.question
-        keys = [
-            (self.seen.id, question.name, each.looks, each.reports, each.cells.tobytes())
-            for each in rounds
-        ]
-        return _REMEMBERED.get(
-            keys,
-            lambda places: question_results(asked, question, [rounds[each] for each in places]),
-        )
-
-    def _told(self, number: int, result: QuestionResult, shown: Sequence[str]) -> Iterable[Told]:
-        name = self.seen.survey.round_short_title(number)
-        for row in result.rows:
-            label = self._called.get(row.label, row.label)
-            found = figures(row, self.question.statistic, self.question.unit)
-            if found and label in shown:
-                value = self.seen.known.get((self.question.name, number, row.label))
-                yield Told(number, name, replace(found, label=label, known=value))
+    def history(self) -> Sequence[tuple[int, QuestionResult]]:
+        return self.context.estimates.history(self.question, MAX_TREND_ROUNDS)
 
     @property
     def since(self) -> str:
-        """The name of the earlier round that this one is held against."""
-        before = self.seen.before
-        return self.seen.survey.round_title(before.round) if before else ""
+        """The name of the earlier round that this one is compared with."""
+        change = self.context.period and self.context.period.change
+        return self.context.survey.round_title(change.since) if change else ""
 
-    @cached_property
+    @property
     def differences(self) -> Sequence[Difference]:
-        """Of each label; none of a longer list, whose intervals do not hold at once."""
-        now, then = self.seen.tally, self.seen.before
-        if now is None or then is None or self.joint or self._shares_noise:
-            return ()
-        asked, counts = (
-            self.question,
-            [self.seen.counts(self.question, each) for each in (now, then)],
-        )
-        (rows,) = compared(asked, counts[:1], asked, counts[1:])
-        return rows
+        """The change of each label; none for a long list, whose intervals do not hold jointly."""
+        change = self.context.period and self.context.period.change
+        return change.questions.get(self.question.name, ()) if change and not self.joint else ()
 
     @cached_property
     def changes(self) -> Sequence[Figures]:
         asked = self.question
         return self._renamed(difference_figures(self.differences, asked.statistic, asked.unit))
 
-    @cached_property
-    def changed(self) -> str:
-        """The same of an only label, in words."""
-        if self.seen.before and self._shares_noise:
-            return f"Nothing is said of a change: {SHARED_NOISE}."
-        return changed(self.changes[0], self.since) if len(self.changes) == 1 else ""
+    @property
+    def change_headline(self) -> str:
+        """The change of a single label, or the reason why there is none."""
+        period = self.context.period
+        if period and period.change and period.change.note:
+            return f"No comparison: {period.change.note}."
+        return change(self.changes[0], self.since) if len(self.changes) == 1 else ""
 
     @cached_property
     def change_chart(self) -> charts.Chart | None:
         return charts.chart(self.changes, (0.0, 0.0)) if len(self.changes) > 1 else None
 
-    @property
-    def _shares_noise(self) -> bool:
-        now, then = self.seen.tally, self.seen.before
-        return bool(now and then and then.round in self.seen.survey.span_of(now.round))
+    # Files
+
+    def files(self) -> list[FigureFile]:
+        """Return the figures that exist, to download."""
+        period, name = self.context.period, self.question.name
+        if not self.rows or period is None:
+            return []
+        round_name = self.context.period_name
+        estimate = f'results.estimate("{name}", round={period.round})'
+        offered = [
+            (self.chart, "round", round_name, estimate, lambda: _records(self.result.rows)),
+            (self.trends, "trend", "over time", f'results.over_rounds("{name}")',
+             self._history_records),
+            (self.change_chart, "change", f"change since {self.since}", f"{estimate}.change",
+             lambda: _records(self.differences)),
+            (self.curve, "distribution", f"share at or below each value, {round_name}",
+             f"{estimate}.distribution",
+             lambda: _records(self._of_round("distributions").points)),
+        ]  # fmt: skip
+        return [
+            FigureFile(kind, f"{self.question.title} – {words}", line, records)
+            for exists, kind, words, line, records in offered
+            if exists
+        ]
+
+    def _history_records(self) -> Iterable[Record]:
+        for number, result in self.history:
+            for row in result.rows:
+                if row.estimate is not None:
+                    yield {"round": number, **msgspec.structs.asdict(row)}
 
     # What a legend explains
 
     @cached_property
-    def is_known(self) -> bool:
-        """Whether anything drawn of it is known from elsewhere."""
-        return any(row.known is not None for row in self._everything)
+    def has_reference(self) -> bool:
+        return any(row.reference is not None for row in self._everything_drawn)
 
     @cached_property
-    def is_noise_shown(self) -> bool:
-        return any(row.noise_alone for row in self._everything)
+    def shows_noise(self) -> bool:
+        return any(row.noise_alone for row in self._everything_drawn)
 
     @property
-    def _everything(self) -> Iterable[Figures]:
+    def _everything_drawn(self) -> Iterable[Figures]:
         points = (point.text for trend in self.trends for point in trend.points)
         return (*self.drawn, *points)
 
-    # Labels as people call them
+    def _of_round(self, key: str) -> Any:  # Any: what this key of a round holds
+        return (getattr(self.context.period, key, None) or {}).get(self.question.name)
 
-    @cached_property
-    def _called(self) -> Mapping[str, str]:
-        return dict(zip(self.question.labels, self.question.called, strict=True))
+    def _figures(self, joint: bool) -> list[Figures]:
+        period = self.context.period
+        assert period is not None
+        rows = self._referenced(period.round, self.result.rows, joint)
+        return self._renamed(aligned(rows))
 
-    def _known(self, joint: bool) -> list[Figures]:
-        rows, asked = self.result.rows, self.question
-        found = known_figures(rows, asked.statistic, asked.unit, joint)
-        if self.seen.known and self.seen.tally:
-            at = asked.name, self.seen.tally.round
-            found = [replace(row, known=self.seen.known.get((*at, row.label))) for row in found]
-        return self._renamed(found)
+    def _referenced(self, number: int, rows: Iterable[Any], joint: bool = False) -> list[Figures]:
+        """Return the rows that have an estimate, with their reference values."""
+        asked, references = self.question, self.context.references
+        made = (figures(row, asked.statistic, asked.unit, joint) for row in rows)
+        if not references:
+            return [row for row in made if row]
+        return [
+            replace(row, reference=references.get((asked.name, number, row.label)))
+            for row in made
+            if row
+        ]
 
     def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
-        called = self._called if self.question.display.options else {}
-        if not called:
+        """Give labels the names that people call them by."""
+        if not self.question.display.options:
             return list(rows)
-        return [replace(row, label=called.get(row.label, row.label)) for row in rows]
+        names = dict(zip(self.question.labels, self.question.called, strict=True))
+        return [replace(row, label=names.get(row.label, row.label)) for row in rows]
 
 
-def _aligned(panel: Sequence[Told]) -> list[Told]:
-    rows = aligned([told.text for told in panel])
-    return [replace(told, text=row) for told, row in zip(panel, rows, strict=True)]
+@dataclass(frozen=True)
+class CrossedView:
+    name: str
+    figures: Sequence[Figures]  # as many as a table holds
+    left_out: int
+    joint: bool  # whether the intervals hold jointly
+
+
+def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
+    asked = {question.name: question for question in survey.questions}
+    pair = [asked[name] for name in crossed.questions]
+    keys = product(*(question.answer_labels for question in pair))
+    names = product(*(question.display.options or question.answer_labels for question in pair))
+    called = {TIMES.join(key): TIMES.join(name) for key, name in zip(keys, names, strict=True)}
+    joint = len(crossed.rows) > charts.MAX_MARKS
+    known = known_figures(crossed.rows, "share", joint=joint)
+    if joint:
+        known.sort(key=lambda row: -row.estimate)
+    return CrossedView(
+        name=TIMES.join(question.title for question in pair),
+        figures=[replace(row, label=called[row.label]) for row in known[:MAX_TABLE_ROWS]],
+        left_out=max(0, len(known) - MAX_TABLE_ROWS),
+        joint=joint,
+    )
+
+
+def _aligned(panel: Sequence[charts.RoundFigures]) -> list[charts.RoundFigures]:
+    rows = aligned([each.text for each in panel])
+    return [replace(each, text=row) for each, row in zip(panel, rows, strict=True)]
+
+
+def _records(listed: Iterable[Any]) -> Iterable[Record]:
+    return map(msgspec.structs.asdict, listed)

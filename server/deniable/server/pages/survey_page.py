@@ -1,4 +1,4 @@
-"""What a survey's page shows: its rounds, and of one of them each question."""
+"""Survey page: the rounds of a survey, and each question in one of them."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from functools import cached_property
 from flask import request
 
 from deniable.server.http.context import parts
-from deniable.server.pages.crossed_view import CrossedView, crossed_view
-from deniable.server.pages.question_view import QuestionView
-from deniable.server.pages.seen import Seen
-from deniable.server.results import (
-    RoundFacts,
-    State,
-    Window,
-    crossings,
-    round_fits,
-    rounds_so_far,
-    state_at,
-    warning,
-    window,
+from deniable.server.pages.question_view import (
+    CrossedView,
+    PageContext,
+    QuestionView,
+    crossed_view,
 )
-from deniable.server.results.annotating import by_round, happened
-from deniable.server.results.document import Happened
-from deniable.server.results.shuffled import sentences, shuffled
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.results import (
+    Results,
+    Round,
+    RoundFacts,
+    RoundSelection,
+    SurveyEstimates,
+    select_rounds,
+    stored_estimates,
+)
+from deniable.server.results.annotations import events_by_round
+from deniable.server.results.notes import shuffle_sentences
+from deniable.server.results.round_selection import MAX_ROWS, rounds_in_memory, rounds_per_response
+from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
-from deniable.shared.survey.document import Survey
 from deniable.shared.survey.phrases import repeated
 
-MOST_ROUNDS = 6  # in the row of links; the others are behind it
-MOST_LISTED = 200  # with those behind it; earlier ones are on pages of their own
+MAX_LINKS = 6  # in the row of rounds; the others are folded
+MAX_LISTED = 200  # with those folded; earlier rounds are on pages of their own
 
 _NUMBER = re.compile("[0-9]{1,9}")
 
 OUTCOMES = {
-    "accepted": "counted",
+    "accepted": "accepted",
     "duplicates": "sent again, and counted once",
-    "early": "refused: more than an hour before their round",
-    "late": "refused: after their round and its grace",
-    "closed": "refused: the survey was closed",
-    "bad-payload": "refused: not what this survey asks for",
-    "too-many": "refused: more in one envelope than the sender may send",
-    "unknown-survey": "refused: for a survey that is not published here",
+    "early": "rejected: more than an hour before their round",
+    "late": "rejected: after their round and its grace period",
+    "closed": "rejected: the survey was closed",
+    "bad-payload": "rejected: not what this survey asks for",
+    "too-many": "rejected: more in one envelope than the sender may send",
+    "unknown-survey": "rejected: for a survey that is not published here",
 }
 
 
@@ -61,122 +61,135 @@ class RoundLink:
 
 @dataclass(frozen=True)
 class SurveyPage:
-    published: PublishedSurvey
-    state: State
-    promises: tuple[str, str]
-    repeated: tuple[str, ...]
-    period: RoundFacts | None  # the round that is shown
-    period_name: str
-    warning: str | None  # where reports of that round must be forged
-    shuffled: Sequence[str]  # what its reports give away by a relay
-    rounds: Sequence[RoundLink]  # the newest first
-    before: int | None  # the newest of those that are not in the list, if there are any
-    later: bool  # whether newer ones may not be in it
-    seen: Seen
-    questions: Sequence[QuestionView]
-    annotations: Sequence[Happened]
+    """A view of the survey's results; it estimates nothing."""
+
+    context: PageContext
+    asked: str | None  # the round that the address names
+
+    @property
+    def estimates(self) -> SurveyEstimates:
+        return self.context.estimates
+
+    @property
+    def published(self) -> PublishedSurvey:
+        return self.estimates.published
+
+    @property
+    def results(self) -> Results:
+        return self.estimates.header
+
+    @property
+    def period(self) -> Round | None:
+        return self.context.period
 
     @cached_property
+    def promises(self) -> tuple[str, str, list[str]]:
+        """What a round gives away, what the whole survey does, and what repetition changes."""
+        survey = self.estimates.survey
+        return (
+            round_promise(survey.round_billionths, survey.repeat_rounds),
+            lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds),
+            list(repeated(survey)),
+        )
+
+    @cached_property
+    def questions(self) -> Sequence[QuestionView]:
+        return [
+            QuestionView(question, self.context) for question in self.estimates.survey.questions
+        ]
+
+    @property
     def crossed(self) -> Sequence[CrossedView]:
-        """Which no figure by itself needs."""
-        survey, tally = self.seen.survey, self.seen.tally
-        (found,) = crossings(survey, [tally], [self.seen.is_open(tally)])
-        return [crossed_view(survey, each) for each in found]
+        tables = (self.period.cross or ()) if self.period else ()
+        return [crossed_view(self.estimates.survey, table) for table in tables]
+
+    @property
+    def shuffled(self) -> Sequence[str]:
+        """What the relay's shuffle adds to privacy."""
+        found = (self.period.shuffled or ()) if self.period else ()
+        return list(shuffle_sentences(found, self.results.epsilon))
 
     @property
     def in_javascript(self) -> bool:
-        asked = self.published.survey
-        return not asked.repeats and all(each.in_javascript for each in asked.questions)
+        survey = self.estimates.survey
+        return not survey.repeats and all(question.in_javascript for question in survey.questions)
+
+    # Links to rounds
+
+    @property
+    def fits_in_a_file(self) -> bool:
+        """Return whether one response may hold all rounds."""
+        return self.estimates.survey.rounds <= rounds_per_response(self.estimates.survey)
+
+    @cached_property
+    def rounds(self) -> Sequence[RoundLink]:
+        """The rounds of this page, the newest first."""
+        return [self._link(facts) for facts in reversed(self.estimates.facts.values())]
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
         """The newest, and the one that is shown."""
-        newest, others = self.rounds[:MOST_ROUNDS], self.rounds[MOST_ROUNDS:]
-        return [*newest, *(link for link in others if link.current)]
+        folded = (link for link in self.earlier_rounds if link.current)
+        return [*self.rounds[:MAX_LINKS], *folded]
 
     @property
     def earlier_rounds(self) -> Sequence[RoundLink]:
-        return self.rounds[MOST_ROUNDS:]
+        return self.rounds[MAX_LINKS:]
+
+    @property
+    def before(self) -> int | None:
+        """The newest round that is not on this page, if there is one."""
+        selection = self.estimates.selection
+        return selection.first - 1 if selection.left_out else None
+
+    def _link(self, facts: RoundFacts) -> RoundLink:
+        name = self.estimates.survey.round_title(facts.round)
+        current = self.period is not None and facts.round == self.period.round
+        return RoundLink(facts.round, name, facts.reports, current)
 
 
 def read_page(identifier: str) -> SurveyPage:
-    """By the address of this request; Refused if there is no such survey or round."""
-    here = parts()
-    published = here.catalogue.find(identifier)
-    now, asked = here.clock.now(), request.args.get("round")
-    shown = page_window(published.survey, now, asked)
-    tallies = here.store.tallies(published.sequence, *shown.read(published.survey))
-    annotations = happened(published.survey, here.store.annotations(published.sequence))
-    known = here.known.of(published)
-    return survey_page(published, tallies, now, asked, shown, annotations, known)
-
-
-def survey_page(
-    published: PublishedSurvey,
-    tallies: Sequence[RoundTally],
-    now: datetime,
-    asked: str | None,
-    shown: Window,
-    annotations: Sequence[Happened],
-    known: Mapping[tuple[str, int, str], float],
-) -> SurveyPage:
-    """`asked` is the round that the address names; Refused if there is none."""
-    survey = published.survey
-    rounds = rounds_so_far(published, tallies, now, shown)
-    period = _chosen(rounds, survey.minimum_reports, asked)
-    number = period.round if period else None
-    tally = next((tally for tally in tallies if tally.round == number), None)
-    open_rounds = frozenset(each.round for each in rounds if each.open)
-    seen = Seen(published.id, survey, tallies, tally, open_rounds, by_round(annotations), known)
-    return SurveyPage(
-        published=published,
-        annotations=annotations,
-        state=state_at(published, now),
-        promises=(
-            round_promise(survey.round_billionths, survey.repeat_rounds),
-            lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds),
-        ),
-        repeated=repeated(survey),
-        period=period,
-        period_name=survey.round_title(number) if number is not None else "",
-        warning=warning(survey, tally, *round_fits(survey, [tally])),
-        shuffled=tuple(
-            sentences(shuffled(survey, tally.reports if tally else 0), survey.round_epsilon)
-        ),
-        rounds=[_link(survey, each, number) for each in reversed(rounds)],
-        before=shown.first - 1 if shown.left_out else None,
-        later=asked is not None,
-        seen=seen,
-        questions=[QuestionView(question, seen) for question in survey.questions],
+    """Read the page that this request asks for. Refused if there is no such survey or round."""
+    here, asked = parts(), request.args.get("round")
+    published, now = here.catalogue.find(identifier), here.clock.now()
+    estimates = stored_estimates(
+        here.store,
+        published,
+        now,
+        select_listed(published, now, asked),
+        here.estimates,
+        MAX_ROWS,
     )
-
-
-def page_window(survey: Survey, now: datetime, asked: str | None) -> Window:
-    """The newest rounds; or those up to some way after the one that is asked for."""
-    newest = window(survey, now, most=MOST_LISTED)
-    if asked is None or not _NUMBER.fullmatch(asked) or int(asked) in newest:
-        return newest
-    return window(survey, now, last=int(asked) + MOST_ROUNDS, most=MOST_LISTED)
+    number = _chosen([*estimates.facts.values()], published.survey.minimum_reports, asked)
+    (period,) = (None,) if number is None else estimates.estimated([number])
+    events = events_by_round(estimates.header.annotations or ())
+    return SurveyPage(PageContext(estimates, period, events, here.known.of(published)), asked)
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Reports by what became of them, in words."""
+    """Return the number of reports by outcome, in words."""
     order = [*OUTCOMES, *sorted(counted.keys() - OUTCOMES.keys())]
     return [(OUTCOMES.get(code, code), counted[code]) for code in order if counted.get(code)]
 
 
-def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> RoundFacts | None:
-    """The round that is asked for, or the newest that says something."""
+def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) -> RoundSelection:
+    """Return the newest rounds, or those up to a few after the one that is asked for."""
+    survey = published.survey
+    most = min(MAX_LISTED, rounds_in_memory(survey))
+    newest = select_rounds(survey, now, max_rounds=most)
+    if asked is None or not _NUMBER.fullmatch(asked) or int(asked) in newest:
+        return newest
+    return select_rounds(survey, now, last=int(asked) + min(MAX_LINKS, most - 1), max_rounds=most)
+
+
+def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> int | None:
+    """Return the round that is asked for, or the newest with enough reports, or with any."""
     if asked is not None:
-        for period in rounds:
-            if str(period.round) == asked:
-                return period
+        for facts in rounds:
+            if str(facts.round) == asked:
+                return facts.round
         raise Refused("this survey has no such round, or it has not begun")
-    enough = [period for period in rounds if period.reports >= minimum]
-    some = [period for period in rounds if period.reports]
-    return next(iter([*enough[-1:], *some[-1:], *rounds[-1:]]), None)
-
-
-def _link(survey: Survey, period: RoundFacts, current: int | None) -> RoundLink:
-    name = survey.round_title(period.round)
-    return RoundLink(period.round, name, period.reports, period.round == current)
+    enough = [facts for facts in rounds if facts.reports >= minimum]
+    some = [facts for facts in rounds if facts.reports]
+    best = enough[-1:] or some[-1:] or rounds[-1:]
+    return best[0].round if best else None

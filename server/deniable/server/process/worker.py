@@ -17,7 +17,7 @@ from deniable.server.process.ending import end_with
 from deniable.server.process.front import Front
 from deniable.server.process.lock import take_lock
 from deniable.server.process.settings import Settings
-from deniable.server.results.known import KnownValues
+from deniable.server.results.annotations import ReferenceValues
 from deniable.server.store import Place, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import DeniableError
@@ -56,7 +56,7 @@ def load(
         limits=limits,
         sealing=sealing,
         public_pages=settings.public,
-        known=KnownValues(settings.known),
+        known=ReferenceValues(settings.known),
     )
     parts_of(app).forgery.start()
     gc.freeze()  # what is loaded by now stays: a collection that looked at it would halt requests

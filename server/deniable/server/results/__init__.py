@@ -1,10 +1,11 @@
-"""The results of a survey as one document, and how people read it."""
+"""Results of a survey: one document, and everything that is read from it.
 
-from deniable.server.results.answers import about, floors, question_results
-from deniable.server.results.assembly import rounds_so_far, state_at, survey_results
-from deniable.server.results.comparing import comparison
-from deniable.server.results.crossing import crossings
-from deniable.server.results.distributions import question_distributions
+`survey_results` turns tallies into the document (`document`), with the estimates of `answers`,
+`comparison` and `forgery`, which `estimate_cache` keeps. `export`, `text_report` and the pages show
+it, in the numbers of `display` and the sentences of `headlines` and `notes`.
+"""
+
+from deniable.server.results.comparison import comparison
 from deniable.server.results.document import (
     About,
     Change,
@@ -21,9 +22,15 @@ from deniable.server.results.document import (
     Row,
     WholeVector,
 )
-from deniable.server.results.forgery import round_fits, warning
-from deniable.server.results.table import csv_text
-from deniable.server.results.window import Window, window
+from deniable.server.results.estimate_cache import EstimateCache
+from deniable.server.results.export import csv_chunks, json_chunks
+from deniable.server.results.round_selection import RoundSelection, select_rounds, state_at
+from deniable.server.results.survey_results import (
+    SurveyEstimates,
+    check_round,
+    stored_estimates,
+    survey_results,
+)
 from deniable.server.surveys.clock import State
 
 __all__ = [
@@ -33,27 +40,24 @@ __all__ = [
     "Crossed",
     "Difference",
     "Distribution",
+    "EstimateCache",
     "Fit",
     "Floor",
     "QuestionResult",
     "Results",
     "Round",
     "RoundFacts",
+    "RoundSelection",
     "Row",
     "State",
+    "SurveyEstimates",
     "WholeVector",
-    "Window",
-    "about",
+    "check_round",
     "comparison",
-    "crossings",
-    "csv_text",
-    "floors",
-    "question_distributions",
-    "question_results",
-    "round_fits",
-    "rounds_so_far",
+    "csv_chunks",
+    "json_chunks",
+    "select_rounds",
     "state_at",
+    "stored_estimates",
     "survey_results",
-    "warning",
-    "window",
 ]

@@ -1,10 +1,10 @@
-"""The results of a survey as one document: what the JSON, the CSV, the pages and the command show.
+"""The results document: the types that JSON, CSV, pages, the command and Python share.
 
     Results > Round > QuestionResult > Row
 
-These types are the document: its JSON is their encoding, its OpenAPI schemas are made from them,
-and a program in Python reads it back with `msgspec.json.decode(text, type=Results)`. What is not
-known is null, never not-a-number.
+The JSON is an encoding of these types, and the OpenAPI schemas are made from them. A program in
+Python reads it back with `msgspec.json.decode(text, type=Results)`. Unknown values are null, never
+not-a-number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ Count = Annotated[int, Meta(ge=0)]
 SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there may be 65,536
-    """One label's estimate: a share from 0 to 1, a mean in the question's unit, or that of
-    a coordinate.
+class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # a round may have 65,536
+    """One label's estimate, with its intervals.
 
-    `low` and `high` are about people like these, `low_these` and `high_these` about these very
-    people; `low_all` and `high_all` are about people like these, and hold for all labels of the
-    question at once: the ones for a list that is sorted or picked from.
+    It is a share from 0 to 1, a mean in the question's unit, or the mean of a coordinate.
+
+    `low` to `high` is the interval for the population. `low_these` to `high_these` is the interval
+    for exactly the respondents. `low_all` to `high_all` is for the population and holds for all
+    labels of the question jointly: use it for a list that is sorted or picked from.
     """
 
     label: str
@@ -45,7 +46,7 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # there m
 
 
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for a question in every round."""
+    """Facts about a question that are the same in every round."""
 
     kind: str
     epsilon: str
@@ -55,27 +56,27 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     statistic: Statistic
     unit: str
     range: tuple[float, float]
-    low: int | float | UnsetType = UNSET  # of a number
+    low: int | float | UnsetType = UNSET  # numbers only
     high: int | float | UnsetType = UNSET
-    options: Count | UnsetType = UNSET  # how many a choice has
-    dimension: Count | UnsetType = UNSET  # how many coordinates a vector has
-    gain: float | UnsetType = UNSET  # by which the mean of a vector's reports is divided
+    options: Count | UnsetType = UNSET  # number of options of a choice
+    dimension: Count | UnsetType = UNSET  # number of coordinates of a vector
+    gain: float | UnsetType = UNSET  # the mean of a vector's reports is divided by it
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether a question's counts in a round are among what honest reports can give."""
+    """Forgery check of one question: whether honest reports can give the round's counts."""
 
-    p_value: float  # honest reports give counts so far outside with at most this probability
-    forged: Count  # so many reports at least are not honest; 0 where none is noticed
-    shift: float  # by so much can these alone move an estimate, in its own measure
+    p_value: float  # upper bound on the probability that honest reports are this far outside
+    forged: Count  # lower bound on the number of forged reports; 0 where none is detected
+    shift: float  # how far these alone can move an estimate, in the question's own measure
     sentence: str  # the same in words
 
 
 class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """By how much one label's estimate is above that of an earlier round, or of another survey.
+    """One label's estimate minus its estimate in an earlier round or in another survey.
 
-    `low` and `high` hold however much the people of both have in common, `low_these` and
-    `high_these` are about these very people, for whom only the noise is drawn.
+    `low` to `high` holds whether or not the same people answered in both. `low_these` to
+    `high_these` refers to exactly the respondents of both, so only the privacy noise is random.
     """
 
     label: str
@@ -87,15 +88,15 @@ class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is different from the round before."""
+    """Differences between a round and an earlier one."""
 
-    since: Count  # that round
-    note: str | None  # why nothing is said
-    questions: dict[str, tuple[Difference, ...]]  # those with estimates in both
+    since: Count  # the earlier round
+    note: str | None  # why there are no differences
+    questions: dict[str, tuple[Difference, ...]]  # questions with estimates in both rounds
 
 
 class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """By how much one survey's estimates are above another's, for questions of the same name."""
+    """Differences between two surveys, for questions with the same name."""
 
     survey: SurveyId
     name: str
@@ -109,12 +110,12 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Point(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of a number's distribution, whose points divide the range evenly.
+    """One point of a number's distribution; the points divide the range evenly.
 
-    A number between two points counts for both, as near to each as it is: `share` is a point's, and
-    all shares add up to 1. `below` is the share of numbers at or below it, those at it by half.
-    `low` to `high` holds by itself; all of a question's `below_low` to `below_high` hold at once,
-    for numbers at or below the point. Both are about people like these.
+    A number between two points counts for both, in proportion to how near it is. `share` is the
+    share at this point; all shares add up to 1. `below` is the share of numbers at or below the
+    point, where numbers exactly at it count half. `low` to `high` holds for this point only; all
+    of a question's `below_low` to `below_high` hold jointly. Both refer to the population.
     """
 
     at: float
@@ -129,7 +130,7 @@ class Point(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Quantile(Struct, frozen=True, forbid_unknown_fields=True):
-    """The estimate is that of `below_consistent`; all intervals hold at once, with the band."""
+    """A quantile of `below_consistent`; all intervals hold jointly, together with the band."""
 
     level: float
     estimate: float
@@ -143,46 +144,51 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of people who hold one answer to each of two questions: the second's answers within
-    the first's. Rows are as a question's; `low_these` and `high_these` are null."""
+    """Cross table: shares of people who gave one answer to each of two questions.
+
+    The second question's answers are listed within the first's. Rows are as a question's;
+    `low_these` and `high_these` are null.
+    """
 
     questions: tuple[str, str]
     rows: tuple[Row, ...]
 
 
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one report gives away where the relay is honest, and so many people are."""
+    """The (ε, δ) of one report if the relay is honest and so are this many people."""
 
-    among: Literal["batch", "round"]  # whose reports nobody can tell apart
+    among: Literal["batch", "round"]  # whose reports cannot be told apart
     people: Count
     epsilon: str  # rounded up
     delta: str
 
 
 class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mean vector as one: its length, without what noise adds, and how far the estimate is off,
-    as the root of the mean square."""
+    """Length of a mean vector, corrected for noise, and the error of the whole estimate.
+
+    The error is the root mean square.
+    """
 
     length: float
     error: float
 
 
 class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of the reports of a text question in a round."""
+    """How common a text must be in a round to be found."""
 
-    share: float  # a text that so many hold is found, with a probability of 99 %; from 1 on, none
+    share: float  # texts with this share are found with a probability of 99 %; none from 1 on
     people: Count  # the same, in reports
-    false_discovery: float  # the probability that any text is listed which nobody reported
+    false_discovery: float  # the probability that any text is listed that nobody reported
 
     @property
     def words(self) -> str:
-        """A sentence for people."""
+        """The same in words."""
         if self.share >= 1:
             return "There are too few reports to find any text."
         return (
-            f"A text is found with a probability of 99 % where {self.people:,} reports or more are "
-            f"of it, and up to twenty others are as frequent. That any is listed of which there is "
-            f"none has a probability of at most {self.false_discovery:.0%}, if none is forged."
+            f"A text that {self.people:,} or more people gave is found with a probability of 99 %, "
+            "unless more than twenty others are as common. If no report is forged, the probability "
+            f"that any listed text was given by nobody is at most {self.false_discovery:.0%}."
         )
 
 
@@ -194,6 +200,7 @@ class QuestionResult(NamedTuple):
     rows: tuple[Row, ...]
     floor: float | None
     whole: WholeVector | None = None
+    left_out: int = 0  # rows beyond the limit of a response
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -210,18 +217,19 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warning: str | None  # where reports must be forged
     fit: dict[str, Fit]
-    floor: dict[str, float | None]  # estimates below it are not told from 0; null where none is
-    floors: dict[str, Floor] | UnsetType = UNSET  # of text questions
+    floor: dict[str, float | None]  # estimates below it cannot be distinguished from 0
+    floors: dict[str, Floor] | UnsetType = UNSET  # text questions only
     questions: dict[str, tuple[Row, ...]]
-    distributions: dict[str, Distribution] | UnsetType = UNSET  # of numbers with enough reports
+    rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question, where a limit was reached
+    distributions: dict[str, Distribution] | UnsetType = UNSET  # numbers with enough reports
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
-    change: Change | None  # null where no earlier round of those that were read has reports
-    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed, for a relay
-    vectors: dict[str, WholeVector] | UnsetType = UNSET  # of its vectors that have an estimate
+    change: Change | None  # null where no earlier round that was read has reports
+    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed for a relay
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # vectors that have an estimate
 
 
-class Happened(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator says happened on a day, and the round that it falls in."""
+class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator's note about a day, such as a release, and the round that the day is in."""
 
     day: str
     round: int
@@ -239,15 +247,20 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minimum_reports: Count
     confidence: float
     about: dict[str, About]
-    ask: Count | UnsetType = UNSET  # of its questions each install is asked so many; else all
-    repeat_rounds: Count | UnsetType = UNSET  # so many rounds share one report; else each has one
-    left_out: Count | UnsetType = UNSET  # so many earlier rounds were asked for, too
+    ask: Count | UnsetType = UNSET  # how many questions each install is asked; unset: all of them
+    repeat_rounds: Count | UnsetType = UNSET  # how many rounds share one report; unset: one
+    left_out: Count | UnsetType = UNSET  # earlier rounds that were asked for and are not included
     notes: tuple[str, ...]
-    annotations: tuple[Happened, ...] | UnsetType = UNSET
-    rounds: tuple[Round, ...]
+    annotations: tuple[Event, ...] | UnsetType = UNSET
+    rounds: tuple[Round, ...]  # last, so that they can be streamed
 
     def of(self, period: Round) -> Iterator[QuestionResult]:
-        """A round's questions, each with what holds for it in every round."""
-        for name, rows in period.questions.items():
-            whole = (period.vectors or {}).get(name)
-            yield QuestionResult(name, self.about[name], rows, period.floor[name], whole)
+        """Return the round's questions, each with its facts."""
+        return question_results(self.about, period)
+
+
+def question_results(about: dict[str, About], period: Round) -> Iterator[QuestionResult]:
+    for name, rows in period.questions.items():
+        whole = (period.vectors or {}).get(name)
+        left_out = (period.rows_left_out or {}).get(name, 0)
+        yield QuestionResult(name, about[name], rows, period.floor[name], whole, left_out)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from deniable.server.parallel import progress
-from deniable.server.results.known import Known, known_text
+from deniable.server.results.annotations import ReferenceValue, reference_values_text
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import (
     CRASHED_BY_DAY,
@@ -72,12 +72,12 @@ def run(wishes: Wishes) -> int:
     begun = time.monotonic()
     with interrupted_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
         data, known = Path(folder) / "server", Path(folder) / "truth.csv"
-        known.write_text(known_text([]), "utf-8")
+        known.write_text(reference_values_text([]), "utf-8")
         with running_server(data, wishes.port, "--known", str(known)) as server:
             surveys = _publish(Publisher(server, data))
             crowd = make_crowd(wishes.people, wishes.seed)
             days = _play(surveys, crowd, wishes.seed, Path(folder) / "devices")
-            known.write_text(known_text(_truths(surveys, truths(crowd), days)), "utf-8")
+            known.write_text(reference_values_text(_truths(surveys, truths(crowd), days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,
                 "people": wishes.people,
@@ -133,14 +133,14 @@ def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) ->
         return list(play_story(surveys.crashes, each_day, seed, done))
 
 
-def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[Known]:
+def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[ReferenceValue]:
     """What only the demo knows, for the dots beside the estimates: in a file, and in no store."""
     rounds = [(surveys.health, surveys.health.survey.first_round, health)]
     rounds += [(surveys.crashes, day.round, day.truths) for day in days]
     for published, number, true in rounds:
         for question, values in true.items():
             for label, value in values.items():
-                yield Known(published.id, number, question, label, value)
+                yield ReferenceValue(published.id, number, question, label, value)
 
 
 def _results(server: RunningServer, published: Published) -> Results:

@@ -1,4 +1,4 @@
-/* A button beside each snippet: there only with a script, which is what copies. */
+/* Adds a copy button to each snippet. */
 for (const pre of document.querySelectorAll("pre")) {
   const button = document.createElement("button");
   button.className = "quiet copy";
@@ -9,7 +9,7 @@ for (const pre of document.querySelectorAll("pre")) {
       button.textContent = "Copied";
     } catch { // browsers copy on https and localhost only
       getSelection().selectAllChildren(pre);
-      button.textContent = "Selected: copy it with the keyboard";
+      button.textContent = "Selected; press Ctrl+C to copy";
     }
     setTimeout(() => button.textContent = "Copy", 3_000);
   });

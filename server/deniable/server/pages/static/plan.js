@@ -1,4 +1,4 @@
-/* A slider says where it stands while it moves, and counts from then on. */
+/* Shows the value of a slider while it moves; from then on it counts instead of its field. */
 const scales = {
   epsilon: (position) => String(Number(position)),
   people: (position) => Number((10 ** position).toPrecision(2)).toLocaleString("en"),

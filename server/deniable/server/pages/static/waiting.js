@@ -1,21 +1,21 @@
-/* Loads the page anew when there is something new to see; asks while somebody looks at it. */
+/* Reloads the page when something has changed. Asks only while the page is visible. */
 const waiting = document.getElementById("waiting");
-const PAUSE = 2_000, MOST_FAILURES = 5;
+const PAUSE_MILLISECONDS = 2_000, MAX_FAILURES = 5;
 
-async function look(failures) {
+async function refresh(failures) {
   if (!document.hidden) {
     try {
-      const answer = await fetch(waiting.dataset.turn);
+      const answer = await fetch(waiting.dataset.status);
       if (answer.status === 401) return; // signed out
       if (!answer.ok) throw new Error(answer.status);
       const { reports, state } = await answer.json();
       if (String(reports) !== waiting.dataset.reports || state !== waiting.dataset.state) return location.reload();
       failures = 0;
     } catch {
-      if (++failures === MOST_FAILURES) return;
+      if (++failures === MAX_FAILURES) return;
     }
   }
-  setTimeout(look, PAUSE * (failures + 1), failures);
+  setTimeout(refresh, PAUSE_MILLISECONDS * (failures + 1), failures);
 }
 
-setTimeout(look, PAUSE, 0);
+setTimeout(refresh, PAUSE_MILLISECONDS, 0);

@@ -1,0 +1,95 @@
+"""`deniable results`: the estimates of a survey, from the store itself or from a server."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from deniable.server.cli.place import add_place
+from deniable.server.process.settings import TOKEN
+from deniable.shared.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from deniable.server.results import Results, Round
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("survey", metavar="SURVEY", help="a name, an id or its beginning")
+    add_place(parser).add_argument("--server", metavar="URL", help="ask a server over HTTP")
+    parser.add_argument(
+        "--token", help=f"an analyst's token for --server; better in the environment as {TOKEN}"
+    )
+    parser.add_argument("--round", type=int, metavar="N", help="only this round")
+    parser.add_argument(
+        "--from", dest="first", type=int, metavar="N", help="only this round and later ones"
+    )
+    parser.add_argument(
+        "--until", dest="last", type=int, metavar="N", help="only this round and earlier ones"
+    )
+    parser.add_argument(
+        "--against", metavar="SURVEY", help="show the differences from this survey's newest round"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON document")
+    form.add_argument("--csv", action="store_true", help="print a table for other programs")
+
+
+def run(args: Namespace) -> int:
+    from deniable.server.results import csv_chunks, json_chunks
+    from deniable.server.results.text_report import lines
+
+    if args.against:
+        return _compare(args)
+    header, rounds = _from_server(args) if args.server else _from_store(args)
+    if args.json:
+        sys.stdout.writelines(chunk.decode() for chunk in json_chunks(header, rounds))
+        print()
+    elif args.csv:
+        sys.stdout.writelines(line.replace("\r\n", "\n") for line in csv_chunks(header, rounds))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines(header, rounds))
+    return 0
+
+
+def _compare(args: Namespace) -> int:
+    import msgspec
+
+    from deniable.server.analysis.sources import stored_comparison
+    from deniable.server.results.text_report import comparison_lines
+    from deniable.shared.errors import WrongUse
+
+    if args.server or args.csv:
+        raise WrongUse("--against compares two surveys of one store: use --data, and not --csv")
+    compared = stored_comparison(args.data, args.survey, args.against, args.round)
+    if args.json:
+        print(msgspec.json.encode(compared).decode())
+    else:
+        print("\n".join(comparison_lines(compared)))
+    return 0
+
+
+def _from_store(args: Namespace) -> tuple[Results, Iterable[Round]]:
+    from deniable.server.analysis.sources import local_estimates
+
+    estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
+    return estimates.header, estimates.rounds()
+
+
+def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:
+    from deniable.server.analysis.sources import remote_results
+
+    given = {"round": args.round, "from": args.first, "until": args.last}
+    asked = {name: number for name, number in given.items() if number is not None}
+    results = remote_results(args.server, args.survey, asked, args.token)
+    return results, results.rounds
+
+
+RESULTS = Verb(
+    "results",
+    "show a survey's estimates with their intervals",
+    arguments,
+    run,
+    example="deniable results app-health --data ./data",
+)

@@ -1,0 +1,195 @@
+"""Access to pages: signing in, who may act, and what a page may load.
+
+A token begins a session, whose cookie no script can read. A form acts only with a token that pages
+of the same session hold, made from the session's cookie, and only if the browser does not report
+that another site sent it: no other site can act for a person who is signed in.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from functools import wraps
+from hashlib import sha256
+from typing import Any, ParamSpec, cast
+from urllib.parse import urlencode, urlsplit
+
+from flask import (
+    Blueprint,
+    Response,
+    g,
+    has_request_context,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
+from flask.typing import ResponseReturnValue
+from markupsafe import Markup
+
+from deniable.server.http.auth import COOKIE, GRANTS, grants, role_of, signed_in_role
+from deniable.server.http.context import parts
+from deniable.shared.survey.phrases import upper_first
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+SCRIPTS = "; script-src 'self'; connect-src 'self'"  # on pages that have any
+FIELD = "form_token"
+NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
+NOT_FROM_HERE = "This did not come from one of your pages; open the page again and repeat it there"
+UNKNOWN_TOKEN = "This token is unknown, or it has expired."  # noqa: S105 - a sentence
+OTHER_SITE = "Another site sent you here to sign in. If that is what you want, sign in here."
+APP_TOKEN = (
+    "This token is for apps that send reports; pages need the token of an analyst or an operator."  # noqa: S105 - a sentence
+)
+
+P = ParamSpec("P")
+
+
+def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
+    """Return a blueprint whose pages require signing in, except those in `public`."""
+    blueprint = Blueprint(name, __name__)
+    open_to_all = {f"{name}.{view}" for view in public}
+
+    @blueprint.before_request
+    def require_session() -> ResponseReturnValue | None:
+        return None if request.endpoint in open_to_all else sign_in_first()
+
+    @blueprint.app_context_processor
+    def for_every_page() -> dict[str, Any]:  # Any: what templates read
+        root = request.script_root if has_request_context() else ""
+        return {
+            "form_token": form_token, "is_operator": is_operator, "root": root, "script": script,
+        }  # fmt: skip
+
+    blueprint.after_request(restricted)
+    blueprint.add_app_template_filter(upper_first)
+    return blueprint
+
+
+def restricted(response: Response) -> Response:
+    """Let a page load nothing from elsewhere."""
+    policy = POLICY + (SCRIPTS if g.get("scripts") else "")
+    response.headers.setdefault("Content-Security-Policy", policy)
+    return response
+
+
+def script(name: str) -> Markup:
+    """Include one of our scripts, and allow it. Pages are complete without."""
+    g.scripts = True
+    address = url_for("static", filename=name)
+    return Markup('<script src="{}" defer></script>').format(address)
+
+
+def go(path: str) -> Response:
+    """Redirect to another of our pages, below the base path."""
+    return cast(Response, redirect(request.script_root + path, 303))
+
+
+# Acting
+
+
+def is_operator() -> bool:
+    return grants(signed_in_role(), "operator")
+
+
+def form_token() -> str:
+    """Return what a form of this session sends along; the cookie cannot be read from it."""
+    cookie = request.cookies.get(COOKIE, "").encode()
+    return hmac.new(cookie, b"form", sha256).hexdigest()
+
+
+def for_operators(
+    view: Callable[P, ResponseReturnValue],
+) -> Callable[P, ResponseReturnValue]:
+    """Restrict a view to operators; where it changes something, to forms of their own pages."""
+
+    @wraps(view)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
+        if not is_operator():
+            return refused(NOT_AN_OPERATOR)
+        if request.method not in ("GET", "HEAD") and not _from_own_page():
+            return refused(NOT_FROM_HERE)
+        return view(*args, **kwargs)
+
+    return guarded
+
+
+def refused(reason: str, status: int = 403) -> tuple[str, int]:
+    return render_template("refused.html", reason=reason), status
+
+
+def _from_own_page() -> bool:
+    sent = request.form.get(FIELD, "").encode()
+    return hmac.compare_digest(sent, form_token().encode()) and not from_other_site()
+
+
+# Signing in
+
+
+def sign_in_first() -> ResponseReturnValue | None:
+    """Take a token out of the address, or ask for one; None where somebody is signed in."""
+    if "token" in request.args and not from_other_site():
+        rest = urlencode(
+            [(key, value) for key, value in request.args.items(True) if key != "token"]
+        )
+        return sign_in(request.args["token"], request.path + (f"?{rest}" if rest else ""))
+    if signed_in_role() is None:
+        target = request.path if "token" in request.args else request.full_path.rstrip("?")
+        return sign_in_page(None, target)
+    return None
+
+
+def sign_in(token: str, target: str) -> ResponseReturnValue:
+    """Set the cookie, and go on to the address without the token in it."""
+    if from_other_site():
+        return sign_in_page(OTHER_SITE, "/")
+    role = role_of(token.strip())
+    if not grants(role, "analyst"):
+        return sign_in_page(APP_TOKEN if role in GRANTS else UNKNOWN_TOKEN, target)
+    response = make_response(redirect(request.script_root + local_target(target), 303))
+    secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
+    cookie, path = parts().sessions.begin(token.strip()), request.script_root or "/"
+    response.set_cookie(COOKIE, cookie, path=path, httponly=True, samesite="Strict", secure=secure)
+    return response
+
+
+def sign_out() -> Response:
+    if not from_other_site():
+        parts().sessions.end(request.cookies.get(COOKIE, ""))
+    response = make_response(redirect(f"{request.script_root}/", 303))
+    path = request.script_root or "/"
+    response.delete_cookie(COOKIE, path=path, httponly=True, samesite="Strict")
+    return response
+
+
+def sign_in_page(problem: str | None, target: str) -> tuple[str, int]:
+    return render_template("sign_in.html", problem=problem, target=local_target(target)), 401
+
+
+def local_target(target: str) -> str:
+    """Return an address of this server, whatever was asked for.
+
+    >>> local_target("/surveys/ab?round=3"), local_target("//elsewhere.example")
+    ('/surveys/ab?round=3', '/')
+    >>> local_target("https://elsewhere.example")
+    '/'
+    """
+    local = target.startswith("/") and not target.startswith(("//", "/\\"))
+    return target if local and target.isprintable() else "/"
+
+
+def from_other_site() -> bool:
+    """Return whether a page of another site made the browser send this request.
+
+    Such a page could sign its reader in as somebody else. An address that was typed, pasted or
+    clicked in a terminal has no site.
+    """
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc != request.host

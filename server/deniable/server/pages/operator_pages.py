@@ -1,0 +1,288 @@
+"""Pages for operators: health, tokens, keys, retention, events, drafts, and closing a survey."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from flask import Response, render_template, request
+from flask.typing import ResponseReturnValue
+from msgspec import Struct
+
+from deniable.server.http.auth import ROLES, new_token, require
+from deniable.server.http.context import Parts, parts
+from deniable.server.http.messages import answer
+from deniable.server.http.operations import readiness
+from deniable.server.intake.upkeep import purged_from
+from deniable.server.pages.access import for_operators, go, pages, refused
+from deniable.server.pages.survey_page import outcome_rows
+from deniable.server.results.advice import describe, warnings
+from deniable.server.results.annotations import parse_annotation
+from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
+from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
+from deniable.server.surveys.survey_file import parse_survey_file
+from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
+from deniable.shared.survey.document import render_document
+from deniable.shared.survey.phrases import upper_first
+
+MAX_TOKEN_DAYS = 3_660
+MAX_DRAFT_CHARACTERS = 2**18
+GIGABYTE = 10**9
+NO_SURVEY_HERE = "There is no survey with this id"
+
+blueprint = pages("operating", public=("operate_json",))
+
+
+@dataclass(frozen=True)
+class Retention:
+    """A survey whose reports are still stored."""
+
+    published: PublishedSurvey
+    rounds: int
+    until: datetime  # of the last deletion
+
+
+@dataclass(frozen=True)
+class Health:
+    problem: str | None  # why reports cannot be accepted
+    waiting: int
+    commits: Sequence[tuple[str, str]]  # a share of them, and the time that these took at most
+    free_gigabytes: float | None  # on the disk that holds the folder
+    outcomes: Sequence[tuple[str, int]]  # of all surveys
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A survey that is checked before it is published."""
+
+    text: str
+    problem: str | None = None
+    description: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    earlier: PublishedSurvey | None = None
+    changes: Sequence[str] = ()
+
+
+class ListedToken(Struct, frozen=True, kw_only=True):
+    id: str
+    role: str
+    created: date
+    expires: date
+    expired: bool
+
+
+class KeptReports(Struct, frozen=True, kw_only=True):
+    survey: str
+    name: str
+    rounds: int
+    until: date
+
+
+class Operating(Struct, frozen=True, kw_only=True):
+    problem: str | None  # why reports cannot be accepted
+    waiting: int
+    commits: Mapping[str, str]
+    free_gigabytes: float | None
+    outcomes: Mapping[str, int]
+    tokens: Sequence[ListedToken]
+    keys: Mapping[str, int]  # the number of surveys that each has signed
+    kept: Sequence[KeptReports]
+
+
+@blueprint.get("/operate")
+@for_operators
+def operate() -> str:
+    return _operate()
+
+
+@blueprint.get("/operate.json")
+@require("operator")
+def operate_json() -> Response:
+    here = parts()
+    state = health(here)
+    return answer(
+        Operating(
+            problem=state.problem,
+            waiting=state.waiting,
+            commits=dict(state.commits),
+            free_gigabytes=state.free_gigabytes,
+            outcomes=dict(state.outcomes),
+            tokens=[
+                ListedToken(
+                    id=token.id,
+                    role=token.role,
+                    created=token.created.date(),
+                    expires=token.expires.date(),
+                    expired=expired,
+                )
+                for token, expired in tokens_by_expiry(here)
+            ],
+            keys=dict(signing_keys(here)),
+            kept=[
+                KeptReports(
+                    survey=row.published.id,
+                    name=row.published.name,
+                    rounds=row.rounds,
+                    until=row.until.date(),
+                )
+                for row in retention(here)
+            ],
+        )
+    )
+
+
+@blueprint.post("/operate/tokens")
+@for_operators
+def make_token() -> ResponseReturnValue:
+    """Show the token once, on the page that answers."""
+    here, role, days = parts(), request.form.get("role", ""), request.form.get("days", "")
+    if role not in ROLES or not days.isdecimal() or not 1 <= int(days) <= MAX_TOKEN_DAYS:
+        return refused(f"A token has one of the roles and lasts 1 to {MAX_TOKEN_DAYS:,} days", 400)
+    token, now = new_token(), here.clock.now()
+    here.store.add_token(token, role, now, now + timedelta(days=int(days)))
+    return _operate((role, token))
+
+
+@blueprint.post("/operate/tokens/<identifier>/revoke")
+@for_operators
+def revoke_token(identifier: str) -> ResponseReturnValue:
+    if identifier not in {token.id for token in parts().store.tokens()}:
+        return refused("There is no such token; it may have been revoked already", 404)
+    parts().store.revoke_token(identifier)
+    return go("/operate#tokens")
+
+
+@blueprint.get("/operate/check")
+@for_operators
+def empty_draft() -> str:
+    return render_template("check.html", draft=Draft(""))
+
+
+@blueprint.post("/operate/check")
+@for_operators
+def check() -> ResponseReturnValue:
+    """Check a draft. Nothing is stored: publishing needs the signing key, which is not here."""
+    text = request.form.get("survey", "")
+    if len(text) > MAX_DRAFT_CHARACTERS:
+        return refused("A survey of this size cannot be published", 413)
+    return render_template("check.html", draft=_draft(text, parts()))
+
+
+@blueprint.get("/surveys/<identifier>/close")
+@for_operators
+def ask_to_close(identifier: str) -> ResponseReturnValue:
+    try:
+        return render_template("close.html", published=parts().catalogue.find(identifier))
+    except Refused as error:
+        return refused(str(error), 404)
+
+
+@blueprint.post("/surveys/<identifier>/close")
+@for_operators
+def close(identifier: str) -> ResponseReturnValue:
+    """Close permanently. The name is typed as a confirmation; the id is that of the page."""
+    catalogue = parts().catalogue
+    published = catalogue.get(identifier)
+    if published is None:
+        return refused(NO_SURVEY_HERE, 404)
+    if request.form.get("name", "").strip() != published.name:
+        return refused(f"To close it, type its name: {published.name}", 400)
+    catalogue.close(published)
+    return go(f"/surveys/{published.id}")
+
+
+@blueprint.post("/surveys/<identifier>/annotations")
+@for_operators
+def annotate(identifier: str) -> ResponseReturnValue:
+    """Add an event, or remove one."""
+    here = parts()
+    published = here.catalogue.get(identifier)
+    if published is None:
+        return refused(NO_SURVEY_HERE, 404)
+    try:
+        annotation = parse_annotation(request.form.get("day", ""), request.form.get("words", ""))
+    except WrongUse as error:
+        return refused(upper_first(str(error)), 400)
+    if "remove" in request.form:
+        here.store.remove_annotation(published.sequence, annotation)
+    else:
+        here.store.annotate(published.sequence, annotation)
+    return go(f"/surveys/{published.id}#annotations")
+
+
+def health(here: Parts) -> Health:
+    counted = Counter[str]()
+    for sequence in [NO_SURVEY, *(published.sequence for published in here.catalogue.surveys())]:
+        counted.update(here.store.counters(sequence))
+    return Health(
+        problem=readiness(here),
+        waiting=here.writer.waiting,
+        commits=here.metrics.commit_times(),
+        free_gigabytes=_free_gigabytes(here),
+        outcomes=outcome_rows(counted),
+    )
+
+
+def tokens_by_expiry(here: Parts) -> list[tuple[Token, bool]]:
+    """Return all tokens, each with whether it has expired; the last to expire first."""
+    now = here.clock.now()
+    ordered = sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
+    return [(token, token.expires <= now) for token in ordered]
+
+
+def signing_keys(here: Parts) -> list[tuple[str, int]]:
+    """Return the enrolled keys, each with the number of surveys that it has signed."""
+    signed = Counter(published.key for published in here.catalogue.surveys())
+    return [(key, signed[key]) for key in sorted(here.store.enrolled_keys())]
+
+
+def retention(here: Parts) -> list[Retention]:
+    rounds = here.store.unsealed_rounds()
+    return [
+        Retention(published, len(numbers), max(purged_from(published, n) for n in numbers))
+        for published in here.catalogue.surveys()
+        if (numbers := rounds.get(published.sequence, ()))
+    ]
+
+
+def _operate(made: tuple[str, str] | None = None) -> str:
+    here = parts()
+    return render_template(
+        "operate.html",
+        health=health(here),
+        tokens=tokens_by_expiry(here),
+        made=made,
+        roles=ROLES,
+        max_days=MAX_TOKEN_DAYS,
+        keys=signing_keys(here),
+        retention=retention(here),
+    )
+
+
+def _free_gigabytes(here: Parts) -> float | None:
+    """Return None where the store is not a folder on this machine."""
+    option, _, place = here.store.option.partition(" ")
+    return shutil.disk_usage(Path(place)).free / GIGABYTE if option == "--data" else None
+
+
+def _draft(text: str, here: Parts) -> Draft:
+    try:
+        survey = parse_survey_file(text)
+    except InvalidSurvey as error:
+        return Draft(text, problem=str(error))
+    today = here.clock.now().date()
+    earlier = survey_to_replace(here.catalogue.surveys(), survey, render_document(survey), today)
+    changes = (
+        [*differences(earlier.survey, survey), asked_again(earlier, survey)] if earlier else []
+    )
+    return Draft(
+        text,
+        description=describe(survey),
+        warnings=warnings(survey, today),
+        earlier=earlier,
+        changes=changes,
+    )

@@ -1,0 +1,189 @@
+"""Planner form: sliders for a quick look, and fields for exact values.
+
+A field that is filled in counts instead of its slider. A value that cannot be read is reported at
+its field and replaced by a default, so that there is always a plan to show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from deniable.server.planning.asking import (
+    WrongField,
+    asked,
+    check_error,
+    check_people,
+    field_of,
+)
+from deniable.server.planning.choosing import Asked, choose
+from deniable.shared.errors import InvalidSurvey, WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.kinds.base import PlanField
+from deniable.shared.survey.phrases import upper_first
+
+MAX_FIELD_CHARACTERS = 40
+DEFAULT_EPSILON, DEFAULT_PEOPLE, DEFAULT_ERROR = "1", 10_000, 0.01  # the error of the range
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A range of round values; its position is sent as a number."""
+
+    low: float
+    high: float
+    step: float
+    powers: bool  # whether a position is a power of ten
+    ticks: tuple[str, ...]
+
+    def value(self, position: float) -> float:
+        if not self.low <= position <= self.high:
+            raise ValueError
+        return float(f"{10**position:.2g}") if self.powers else position
+
+    def position(self, value: float) -> str:
+        exact = math.log10(value) if self.powers else value
+        steps = round((min(max(exact, self.low), self.high) - self.low) / self.step)
+        return f"{self.low + steps * self.step:.10g}"
+
+
+SLIDERS = {
+    "epsilon": Slider(0.1, 8, 0.1, False, ("0.1", "2", "4", "6", "8")),
+    "people": Slider(2, 9, 0.1, True, ("100", "10,000", "1 million", "1 billion")),
+    "error": Slider(-4, -0.5, 0.1, True, ("0.01 %", "0.1 %", "1 %", "10 %")),  # of the range
+}
+
+
+@dataclass
+class Form:
+    """The values of the form, and what is wrong with them by field."""
+
+    typed: Mapping[str, str]
+    problems: dict[str, str] = field(default_factory=dict)
+    kind: str = "bit"
+    epsilon: str = DEFAULT_EPSILON
+    by_error: bool = False
+    people: int | None = None
+    error: float | None = None
+    max_bytes: int | None = None
+    values: dict[str, Any] = field(default_factory=dict)  # of the kind's own fields
+    asked: Asked = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[PlanField, ...]:
+        return KINDS[self.kind].plan_fields
+
+    @property
+    def range(self) -> float:
+        """The range that an error is a share of."""
+        return KINDS[self.kind].error_unit(self.asked)
+
+    def text(self, name: str) -> str:
+        return self.typed.get(name, "")
+
+    def sentence(self, name: str) -> str:
+        """Return what is wrong with this field."""
+        words = self.problems.get(name)
+        return f"{upper_first(words)}." if words else ""
+
+    def report(self, name: str, problem: str) -> None:
+        """Report a problem, unless the field has one already."""
+        self.problems.setdefault(name, problem)
+
+    def read(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """Return the value of a field; None if it is empty or wrong."""
+        if not (text := self.text(name)):
+            return None
+        try:
+            return parse(text)
+        except WrongField as error:
+            self.report(name, error.problem)
+        except ValueError as error:
+            self.report(name, str(error))
+        return None
+
+    def slid(self, name: str) -> float | None:
+        """Return the value of a slider. Nobody types a position: an invalid one is ignored."""
+        try:
+            return SLIDERS[name].value(float(self.text(f"{name}_slider")))
+        except ValueError:
+            return None
+
+
+def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
+    """Read the form. Where the question is `fixed`, only people and error are read."""
+    form = Form({key: value.strip()[:MAX_FIELD_CHARACTERS] for key, value in typed.items()})
+    if fixed is None:
+        _read_question(form)
+    else:
+        form.kind, form.epsilon, form.asked = fixed["kind"], fixed["epsilon"], fixed
+    form.by_error = bool(form.text("error")) or form.text("by") == "error"
+    if form.text("people") or not form.by_error:
+        people = form.read("people", lambda text: check_people(_count(text)))
+        form.people = people or round(form.slid("people") or DEFAULT_PEOPLE)
+    if form.by_error:
+        error = form.read("error", lambda text: check_error(_number(text)))
+        share = form.slid("error") or DEFAULT_ERROR
+        form.error = error or float(f"{share * form.range:.10g}")
+    return form
+
+
+def _read_question(form: Form) -> None:
+    form.kind = form.text("kind") or "bit"
+    if form.kind not in KINDS:
+        form.report("kind", f"a kind is one of {', '.join(KINDS)}")
+        form.kind = "bit"
+    for each in form.fields:
+        value = form.read(each.name, _count if each.is_whole else _number)
+        form.values[each.name] = each.usual if value is None else value
+    epsilon = form.read("epsilon", lambda text: str(Epsilon(text)))
+    position = form.slid("epsilon")
+    form.epsilon = epsilon or (DEFAULT_EPSILON if position is None else f"{position:.10g}")
+    form.max_bytes = form.read("bytes", _count)
+    _choose_possible(form)
+
+
+def _choose_possible(form: Form) -> None:
+    """Settle on a question that is possible: report problems, and use defaults instead."""
+    mechanism = form.text("mechanism") or None
+    defaults = {each.name: each.usual for each in form.fields}
+    for values, named, max_bytes in (
+        (form.values, mechanism, form.max_bytes),
+        (form.values, None, None),
+        (defaults, None, None),
+    ):
+        try:
+            question = asked(form.kind, form.epsilon, values, named)
+            choose(question, max_bytes)
+        except InvalidSurvey as error:
+            form.report(*field_of(error))
+        except WrongField as error:
+            form.report(error.field, error.problem)
+        except WrongUse as error:
+            form.report("bytes", str(error))
+        else:
+            form.asked, form.max_bytes = question, max_bytes
+            form.values = dict(values)
+            return
+
+
+def _count(text: str) -> int:
+    digits = text.replace(",", "").replace(" ", "")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError("enter a whole number, such as 5")
+    return int(digits)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("enter a number, such as 0.01")
+    return value

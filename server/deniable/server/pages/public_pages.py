@@ -1,0 +1,224 @@
+"""Pages for anyone: a survey for the people who are asked, and an explanation of each problem.
+
+The page of a survey tells who asks, why, what an answer gives away and how to stop. It has no
+results, no token and no cookie, and exists only with `deniable serve --public`. All of it is in the
+signed document and in the register, which anyone may read anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flask import (
+    Blueprint,
+    Response,
+    current_app,
+    jsonify,
+    make_response,
+    render_template,
+)
+from flask.typing import ResponseReturnValue
+from msgspec import Struct
+from werkzeug.exceptions import NotFound
+
+from deniable.server.http.context import asked_for, parts
+from deniable.server.http.messages import PROBLEMS, HttpError, answer
+from deniable.server.http.register import entry_of
+from deniable.server.http.surveys import CACHE
+from deniable.server.pages.access import restricted
+from deniable.server.results import state_at
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.catalogue import UnknownSurvey
+from deniable.shared.privacy.promises import odds_change
+from deniable.shared.survey.phrases import asked_when, gives_away, repeated
+
+STOP = (
+    "Switch it off in the app. Nothing more is sent, and unsent answers are deleted. What was "
+    "counted stays counted, because nothing in it shows whose it is."
+)
+ONE_OF = "Each install is asked one of these questions, drawn at random on the device."
+
+blueprint = Blueprint("public", __name__)
+blueprint.after_request(restricted)
+
+
+@blueprint.get("/public/<identifier>")
+def page(identifier: str) -> Response:
+    try:
+        published = parts().catalogue.find(identifier)
+    except UnknownSurvey:
+        raise NotFound from None
+    return _cached(make_response(render_template("public.html", public=public(published))))
+
+
+@blueprint.get("/public/<identifier>.json")
+def as_json(identifier: str) -> Response:
+    return _cached(jsonify(public(asked_for(identifier))))
+
+
+def has_public_pages() -> bool:
+    return blueprint.name in current_app.blueprints
+
+
+def public(published: PublishedSurvey) -> dict[str, Any]:  # Any: JSON
+    """Return what the people who are asked may want to know."""
+    here, survey = parts(), published.survey
+    return {
+        "survey": published.id,
+        "name": survey.name,
+        "title": survey.title,
+        "purpose": survey.purpose,
+        "owner": survey.owner,
+        "state": state_at(published, here.clock.now()),
+        "asked": asked_when(survey),
+        "rounds": survey.rounds,
+        "questions": [
+            {
+                "name": question.name,
+                "title": question.title,
+                "asked": question.asked,
+                "epsilon": str(question.epsilon),
+                "odds": odds_change(question.epsilon.billionths),
+            }
+            for question in survey.questions
+        ],
+        "gives_away": [
+            *([ONE_OF] if survey.asks_one else []),
+            " ".join(gives_away(survey)),
+            *repeated(survey),
+        ],
+        "stop": STOP,
+        "kept_days": survey.retention_days,
+        "key": published.key,
+        "register": [
+            {"number": entry.number, "event": entry.event, "key": entry.key, "head": entry.head}
+            for entry in map(entry_of, here.store.register())
+            if entry.survey == published.id
+        ],
+    }
+
+
+def _cached(response: Response) -> Response:
+    """Allow any cache to answer: the page is the same for everyone."""
+    response.headers["Cache-Control"] = CACHE
+    return response
+
+
+# Problems: the `type` of a problem document leads here
+
+
+class Words(NamedTuple):
+    title: str
+    happened: str
+    cure: str
+
+
+class Explained(Struct, frozen=True):
+    title: str
+    happened: str
+    cure: str
+
+
+FINAL = "Sending the same request again will not help."
+LATER = "Try again later (see the Retry-After header)."
+
+# By the code of a problem document, or by its status where it has no code
+WORDS = {
+    "bad-body": Words(
+        "The body cannot be read",
+        "It ends too early, begins with the wrong bytes, is empty, or is not the JSON described.",
+        f"{FINAL} The detail tells where it goes wrong.",
+    ),
+    "too-many": Words(
+        "Too many envelopes",
+        "The body holds more envelopes than its sender may send: without an app token, one.",
+        "Send several bodies, or send with an app token.",
+    ),
+    "too-long": Words(
+        "Too much JSON",
+        "Reading JSON takes many times its length in memory, so a body may hold less of it.",
+        "Send the binary form, or several bodies.",
+    ),
+    "rate-limited": Words(
+        "Many reports came from near this address",
+        "Each range of addresses may send a limited number of reports of one survey per hour.",
+        LATER,
+    ),
+    "invalid-survey": Words(
+        "This is not a survey",
+        "The document to publish breaks a rule for surveys.",
+        "The detail names the key and the fix; `deniable survey check` reports it beforehand.",
+    ),
+    "untrusted-survey": Words(
+        "The survey is not signed by a key that is known here",
+        "Over HTTP, a server publishes only surveys signed by a key that is enrolled in its store.",
+        "Publish directly into its store once with that key; this enrols it.",
+    ),
+    "other-questions": Words(
+        "Other questions are open under this name",
+        "Apps ask by name: other questions under a name in use would change what they ask.",
+        "Choose another name, or publish with ?replace=true if that is what you want.",
+    ),
+    "list-full": Words(
+        "The public list is full",
+        "Devices fetch the whole list of surveys, so its size is limited.",
+        "Wait until the grace period of other surveys is over, or serve another store.",
+    ),
+    "400": Words("Malformed request", "The request is malformed.", FINAL),
+    "401": Words(
+        "A token is needed",
+        "The request had no token, or its token is unknown here or has expired.",
+        "Send a valid token as Authorization: Bearer; `deniable token create` makes one.",
+    ),
+    "403": Words(
+        "The token has another role",
+        "Each token has one role, and this address needs a different one.",
+        "Use a token with the role that the detail names.",
+    ),
+    "404": Words(
+        "There is nothing here",
+        "This server knows no such address, survey or round.",
+        "/v1/surveys lists the surveys, /v1/openapi.json the addresses.",
+    ),
+    "405": Words(
+        "This address does not accept that method",
+        "The Allow header names the methods that it accepts.",
+        "/v1/openapi.json lists all of them.",
+    ),
+    "408": Words(
+        "The body came too slowly", "It did not arrive in time; nothing was counted.", LATER
+    ),
+    "409": Words("Conflict with the current state", "The detail tells what is in the way.", FINAL),
+    "413": Words("The body is too long", "Nothing of it was counted.", "Send several bodies."),
+    "415": Words(
+        "The body has another type",
+        "Its Content-Type is not accepted here, or it is compressed.",
+        "Send one of the types in /v1/openapi.json, uncompressed.",
+    ),
+    "429": Words("Too many requests", "This sender's limit is reached for now.", LATER),
+    "500": Words(
+        "The server made a mistake", "It is in the server's log; nothing was counted.", LATER
+    ),
+    "503": Words(
+        "Temporarily unavailable",
+        "Server is busy or cannot write to its disk; nothing was counted.",
+        LATER,
+    ),
+}
+
+problems = Blueprint("problems", __name__)
+problems.after_request(restricted)
+
+
+@problems.get(f"{PROBLEMS}<kind>")
+def explain(kind: str) -> str:
+    if kind not in WORDS:
+        raise NotFound
+    return render_template("problem.html", words=WORDS[kind])
+
+
+@problems.get(f"{PROBLEMS}<kind>.json")
+def explain_json(kind: str) -> ResponseReturnValue:
+    if kind not in WORDS:
+        raise HttpError(404, "there is no such kind of problem")
+    return answer(Explained(*WORDS[kind]))

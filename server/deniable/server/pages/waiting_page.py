@@ -1,0 +1,146 @@
+"""Survey page before there are results: how to send a report, a test report, and a plan.
+
+The page refreshes when the first report arrives. A test report takes the way of every report: it is
+packed, sealed where the survey wants it, read and checked, up to where it would be written. It is
+neither counted nor stored, neither as a report nor as a duplicate nor among the rejected.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, jsonify, render_template, request
+from flask.typing import ResponseReturnValue
+
+from deniable.server.http.auth import require
+from deniable.server.http.context import Parts, asked_for, parts
+from deniable.server.http.envelopes import Sent, decide
+from deniable.server.http.messages import JSON, HttpError
+from deniable.server.http.operations import readiness
+from deniable.server.pages.access import for_operators, pages, refused
+from deniable.server.pages.planner import PlannedQuestion, plan_question
+from deniable.server.pages.public_pages import has_public_pages
+from deniable.server.results import state_at
+from deniable.server.results.round_selection import rounds_in_memory
+from deniable.server.store import PublishedSurvey, Upload
+from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report, json_envelope
+from deniable.shared.errors import Refused
+from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
+from deniable.shared.survey.questions import question_document
+
+ID_BYTES = 16
+MAX_SHOWN_BYTES = 600  # of a report, in a command to copy
+
+blueprint = pages("waiting", public=("waiting_json",))
+
+
+@dataclass(frozen=True)
+class TestReport:
+    """A report that was not sent, and what would have become of it."""
+
+    accepted: bool
+    problem: str  # why not
+    size: int  # bytes of the body
+    symbols: Sequence[tuple[str, str]]  # each answered question, and what is reported
+    sealed: bool
+
+
+@blueprint.app_context_processor
+def for_surveys() -> dict[str, Any]:  # Any: what templates read
+    return {
+        "survey_plan": survey_plan,
+        "report_by_hand": report_by_hand,
+        "reports_so_far": reports_so_far,
+        "has_public_pages": has_public_pages,
+    }
+
+
+@blueprint.get("/surveys/<identifier>/waiting.json")
+@require("analyst")
+def waiting_json(identifier: str) -> Response:
+    """Tell the page whether it is out of date."""
+    published = asked_for(identifier)
+    state = state_at(published, parts().clock.now())
+    return jsonify({"survey": published.id, "state": state, "reports": reports_so_far(published)})
+
+
+@blueprint.post("/surveys/<identifier>/try")
+@for_operators
+def send_test_report(identifier: str) -> ResponseReturnValue:
+    here = parts()
+    try:
+        published = here.catalogue.find(identifier)
+    except Refused as error:
+        return refused(str(error), 404)
+    report = make_test_report(here, published)
+    return render_template("test_report.html", published=published, report=report)
+
+
+def reports_so_far(published: PublishedSurvey) -> int:
+    """Return the number of reports of all rounds, of which only some are in memory at a time."""
+    survey, store = published.survey, parts().store
+    step = rounds_in_memory(survey)
+    return sum(
+        tally.reports
+        for first in range(survey.first_round, survey.last_round + 1, step)
+        for tally in store.tallies(published.sequence, first, first + step - 1)
+    )
+
+
+def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
+    """Plan the question that the address names, or the first."""
+    questions = {question.name: question for question in published.survey.questions}
+    first = published.survey.questions[0]
+    chosen = questions.get(request.args.get("question", ""), first)
+    return plan_question(question_document(chosen))
+
+
+def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
+    symbols, envelope = _drawn(published, here)
+    survey = published.survey
+    body = seal(envelope, survey.sealed_to).pack() if survey.sealed_to else envelope.pack()
+    kind = SEALED_TYPE if survey.sealed_to else CONTENT_TYPE
+    try:
+        (decision,) = decide(here, Sent(kind, None, body))
+        if isinstance(decision, Upload):
+            problem = readiness(here) or ""
+        else:
+            problem = f"{decision.detail} ({decision.code})"
+    except HttpError as error:
+        problem = error.detail
+    described = [
+        (question.title, question.describe(symbol))
+        for question, symbol in zip(survey.questions, symbols, strict=True)
+        if symbol is not None
+    ]
+    return TestReport(not problem, problem, len(body), described, survey.sealed_to is not None)
+
+
+def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
+    """Return a shell command that sends one report, which counts.
+
+    None where it is sealed, or too long to read.
+    """
+    if published.survey.sealed_to or published.survey.report_size > MAX_SHOWN_BYTES:
+        return None
+    _, envelope = _drawn(published, parts())
+    body = json.dumps({"envelopes": [json_envelope(published.survey, envelope)]})
+    address = shlex.quote(f"{url}/v1/envelopes")
+    return f"curl -s {address} -H 'Content-Type: {JSON}' \\\n  -d {shlex.quote(body)}"
+
+
+def _drawn(published: PublishedSurvey, here: Parts) -> tuple[Sequence[int | None], Envelope]:
+    """Randomize the examples that pages show, which are nobody's answers, under a random id."""
+    survey = published.survey
+    answers = {question.name: question.example for question in survey.questions}
+    symbols = survey.report(answers, kernel_draw).symbols
+    today = survey.round_of(here.clock.now().date())
+    number = min(max(today, survey.first_round), survey.last_round)
+    payload = encode_report(survey, symbols)
+    return symbols, Envelope(published.id, number, secrets.token_bytes(ID_BYTES), 1, payload)
