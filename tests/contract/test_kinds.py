@@ -29,7 +29,7 @@ from deniable.shared.survey.document import Survey, parse_document, parse_toml, 
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import ESTIMATIONS, MeanQuestion, Question, ShareQuestion
 from deniable.simulations.population import fixed, rates
-from deniable.simulations.studies.survey.people import PEOPLE
+from deniable.simulations.studies.survey.survey_people import PEOPLE
 from tests.contract.extensions import STARS, Rating, rating
 from tests.end_to_end.test_every_mechanism import (
     REPORTS,

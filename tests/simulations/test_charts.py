@@ -18,10 +18,10 @@ from deniable.shared.survey.reader import Reader
 from deniable.simulations.engine import option
 from deniable.simulations.engine.comparison import Series, error_figure, error_table, look
 from deniable.simulations.engine.study import Row
-from deniable.simulations.studies.survey import report
-from deniable.simulations.studies.survey.cell import people_needed
-from deniable.simulations.studies.survey.figures import attack_figure, interval_figure
-from deniable.simulations.studies.survey.people import people_of
+from deniable.simulations.studies.survey import survey_report
+from deniable.simulations.studies.survey.survey_cells import people_needed
+from deniable.simulations.studies.survey.survey_people import people_of
+from deniable.simulations.studies.survey.survey_report import attack_figure, interval_figure
 
 Z = NormalDist().inv_cdf(0.975)
 LOCAL = Series("local", "one", "one of local", look(0))
@@ -129,7 +129,7 @@ def honest(labels: int) -> list[Row]:
 
 @pytest.mark.parametrize(("labels", "shown"), [(20, 20), (21, 20)])
 def test_a_question_shows_its_twenty_most_held_options(labels: int, shown: int) -> None:
-    found = report._few(honest(labels))
+    found = survey_report._few(honest(labels))
     assert [one["label"] for one in found] == [
         f"option {n}" for n in range(labels - shown, labels)
     ], "the least held are left out, and the order is the survey's own"

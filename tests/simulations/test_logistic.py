@@ -13,7 +13,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import logistic_regression as central
-from deniable.simulations.studies.regression import logistic
+from deniable.simulations.studies.regression import logistic_slope as logistic
 
 THETA = np.linspace(-1, 1, 201)[None, :]
 Z = np.linspace(-1, 1, 9)
@@ -151,7 +151,7 @@ def test_bits_have_the_probabilities_of_people() -> None:
             assert bit.rate(np.array([theta])) == pytest.approx(rate(np.array([theta])), abs=1e-8)
     assert logistic.agreement(logistic.SLOPE) == pytest.approx((chance * (z > 0)).sum())
     assert pytest.approx((chance * z).sum()) == logistic.Z
-    assert logistic.agreeing(np.array([logistic.agreement(0.3)]))[0] == pytest.approx(0.3)
+    assert logistic.slope_of(np.array([logistic.agreement(0.3)]))[0] == pytest.approx(0.3)
 
 
 def test_the_error_of_agreement_is_that_of_all_counts() -> None:
@@ -174,8 +174,8 @@ def test_polynomials_are_off_by_what_their_degree_leaves() -> None:
     found = optimize.minimize_scalar(
         lambda t: logistic.SHARES @ (-t * logistic.PLACES / 2 + t * t * logistic.PLACES**2 / 8)
     )
-    assert found.x - logistic.SLOPE == pytest.approx(logistic.OFF, abs=1e-7)
-    assert -0.01 < logistic.OFF < -0.003
+    assert found.x - logistic.SLOPE == pytest.approx(logistic.BIAS, abs=1e-7)
+    assert -0.01 < logistic.BIAS < -0.003
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])

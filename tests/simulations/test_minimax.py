@@ -22,14 +22,7 @@ from deniable.simulations.engine.cells import run_cells
 from deniable.simulations.engine.option import read
 from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.minimax import STUDY
-from deniable.simulations.studies.minimax.clips import NEARLY, sharpened
-from deniable.simulations.studies.minimax.distributions import (
-    TwoPoints,
-    exact_risk,
-    hardest_distribution,
-    moment,
-)
-from deniable.simulations.studies.minimax.estimators import (
+from deniable.simulations.studies.minimax.clipped_estimators import (
     MODELS,
     Estimator,
     best_estimator,
@@ -37,14 +30,26 @@ from deniable.simulations.studies.minimax.estimators import (
     whole_clip,
     worst_bias,
 )
-from deniable.simulations.studies.minimax.limits import (
+from deniable.simulations.studies.minimax.hardest_distribution import (
+    TIGHT_BOUND,
+    TwoPoints,
+    exact_risk,
+    hardest_distribution,
+    moment,
+    sharpened,
+)
+from deniable.simulations.studies.minimax.minimax_limits import (
     chain_risks,
     lower_bound,
     sign_risks,
 )
-from deniable.simulations.studies.minimax.measure import measured_risk, report_distribution
-from deniable.simulations.studies.minimax.slopes import slopes
-from deniable.simulations.studies.minimax.stratified import binomial_quantiles, strata
+from deniable.simulations.studies.minimax.minimax_report import slopes
+from deniable.simulations.studies.minimax.risk_measurement import (
+    binomial_quantiles,
+    measured_risk,
+    report_distribution,
+    strata,
+)
 from tests.simulations.own_mechanism import HalfBit
 
 MOMENTS = (2.0, 3.0, 4.0, math.inf)
@@ -432,7 +437,7 @@ def test_the_clip_by_exact_risk_risks_no_more(name: str, k: float) -> None:
     for factor in (0.5, 2.0):
         clip = chosen.clip * factor
         other = replace(chosen, clip=whole_clip(clip) if chosen.noise else clip)
-        nearly = 1 - NEARLY if chosen == plain else 1
+        nearly = 1 - TIGHT_BOUND if chosen == plain else 1
         assert exact_risk(other, hardest_distribution(other)) > risk * nearly
 
 

@@ -14,9 +14,8 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
 from deniable.simulations.central import linear_regression as central
-from deniable.simulations.studies.regression import line, squares
-from deniable.simulations.studies.regression.asking import LEAST, Ratio
-from deniable.simulations.studies.regression.line import (
+from deniable.simulations.studies.regression import line_slope as line
+from deniable.simulations.studies.regression.line_slope import (
     ERROR,
     SLOPE,
     XX,
@@ -25,6 +24,7 @@ from deniable.simulations.studies.regression.line import (
     formulas,
     limit,
 )
+from deniable.simulations.studies.regression.slope_questions import MIN_DIVISOR, Ratio
 
 GRID = np.linspace(-1, 1, 41)
 THETA = np.linspace(-1, 1, 201)
@@ -198,7 +198,7 @@ def test_sums_of_squares_have_the_moments_of_people() -> None:
         return float(quad(integrand, 0, 200 / n, epsabs=0, epsrel=1e-12, limit=300)[0])
 
     for n in (1_000, 20_000):
-        s, weights = squares.law(n)
+        s, weights = line.sum_of_squares(n)
         assert weights.sum() == pytest.approx(1, rel=1e-12)
         assert weights @ s == pytest.approx(n / 3, rel=1e-12)
         for power in (1, 2):
@@ -217,7 +217,7 @@ def test_a_ratio_s_error_is_that_of_all_counts(factor: float) -> None:
         rates = (lie + (keep - lie) * bit for bit in ratio.bits)
         chance = binom.pmf(one, 14, next(rates)) * binom.pmf(other, 9, next(rates))
         x, y = 2 * (one / 14 - lie) / (keep - lie) - 1, (other / 9 - lie) / (keep - lie)
-        estimate = factor * x / max(y, LEAST)
+        estimate = factor * x / max(y, MIN_DIVISOR)
         wanted[0] += chance * (min(1, max(-1, estimate)) - 0.3) ** 2
         wanted[1] += chance * (estimate - 0.3) ** 2
     assert ratio.mean_square(0.3) == pytest.approx(wanted[0], rel=1e-10)

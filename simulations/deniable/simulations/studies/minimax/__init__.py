@@ -1,25 +1,154 @@
-"""Minimax: what privacy costs at best for a mean, locally and centrally, against the limit.
+"""Minimax: the least price of privacy for a mean, locally and centrally, against the limit.
 
 The study of section 4.2.2 of the notes on two models of privacy, with the constants: for the
-families P_k = {E|X|^k <= 1}, the risk of stated estimators as a formula (`estimators.py`), on the
-hardest distribution (`distributions.py`) exactly and measured (`measure.py`), the limit
-(`limits.py`), and how fast each falls with the people (`slopes.py`).
+families P_k = {E|X|^k <= 1}, the risk of stated estimators as a formula (`clipped_estimators.py`),
+on the hardest distribution exactly (`hardest_distribution.py`) and measured
+(`risk_measurement.py`), the limit (`minimax_limits.py`), and how fast each falls with the people.
+
+A cell is an estimator for one k, ε and number of people. Where the exact risk is within half a
+percent of the lower bound, more is drawn, so that the measured risk is above the bound too: by
+about 6 Monte-Carlo errors or more at up to 1e9 people.
 """
 
-from deniable.simulations.engine.study import Study
-from deniable.simulations.studies.minimax.cell import run_cell
-from deniable.simulations.studies.minimax.options import OPTIONS, make_cells
-from deniable.simulations.studies.minimax.report import make_report
+from __future__ import annotations
 
-__all__ = ["STUDY"]
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.simulations.engine import custom_mechanisms, option
+from deniable.simulations.engine.study import Cell, Options, Row, Study
+from deniable.simulations.studies.minimax.clipped_estimators import (
+    MANY_LEVELS,
+    MODELS,
+    best_estimator,
+)
+from deniable.simulations.studies.minimax.hardest_distribution import (
+    TwoPoints,
+    exact_risk,
+    hardest_distribution,
+    sharpened,
+)
+from deniable.simulations.studies.minimax.minimax_limits import lower_bound
+from deniable.simulations.studies.minimax.minimax_report import report
+from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measured_risk
+
+MAX_PEOPLE = 10**10
+TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
+TIGHT_REPETITIONS = 120_000
+
+
+def _moments(name: str, given: Any) -> str:  # Any: as it was given
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not value >= 2:
+        raise WrongUse(f"{name} takes numbers from 2, or inf, got {given!r}")
+    return f"{value:.15g}"
+
+
+LOCAL = [name for name, model in MODELS.items() if model == "local"]
+OTHERS = [name for name, model in MODELS.items() if model != "local"]
+MANY_FROM = 2.0  # three values are too few above this ε, for k between 2 and infinity
+
+
+def _mechanism(name: str, given: Any) -> str:  # Any: a class, or its name
+    if given in (*LOCAL, MANY_LEVELS):
+        return str(given)
+    return str(custom_mechanisms.mechanisms_option("number").read(name, given)[0])
+
+
+OPTIONS = (
+    option.Option("moments", "2,3,4,inf", option.several(_moments), "E|X|^k <= 1 for these k"),
+    option.epsilons("0.1,0.5,1,2,4"),
+    option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 1, MAX_PEOPLE),
+    option.repetitions(10_000, 2 * GROUPS),
+    option.Option(
+        "mechanisms",
+        ",".join([*LOCAL, MANY_LEVELS]),
+        option.several(_mechanism),
+        "local ones, also any for numbers, own ones as package.module:Class",
+    ),
+)
+
+
+def cells(options: Options) -> list[Cell]:
+    """Return a cell for each estimator, k, ε and number of people.
+
+    Without privacy ε makes no difference, so such a cell has all of them.
+    """
+    every_epsilon = [",".join(options["epsilon"])]
+    estimators = [*options.get("mechanisms", LOCAL), *OTHERS]
+    return [
+        {
+            "estimator": estimator,
+            "moments": moments,
+            "epsilon": epsilon,
+            "people": people,
+            "repetitions": options["repetitions"],
+        }
+        for moments, people, estimator in product(options["moments"], options["people"], estimators)
+        for epsilon in (every_epsilon if estimator == "mean" else options["epsilon"])
+        if estimator != MANY_LEVELS
+        or (float(epsilon) > MANY_FROM and 2 < float(moments) < math.inf)
+    ]
+
+
+def run(cell: Cell, generator: np.random.Generator) -> list[Row]:
+    moments, users = float(cell["moments"]), int(cell["people"])
+    epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
+    plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
+    estimator = sharpened(plain)
+    distribution = hardest_distribution(estimator)
+    exact = exact_risk(estimator, distribution) if estimator.clip else distribution.mean**2
+    lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
+    tight = exact < lowest * (1 + TIGHT)
+    repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)
+    measured, error = measured_risk(estimator, distribution, repetitions, generator)
+    return [
+        {
+            "model": estimator.model,
+            "moments": "inf" if math.isinf(moments) else _short(moments),
+            "epsilon": float(epsilon),
+            "people": users,
+            "estimator": estimator.name,
+            "risk_bound": plain.bound,
+            "risk_exact": exact,
+            "risk_measured": measured,
+            "risk_error": error,
+            "lower_bound": lowest,
+            "clip": None if math.isinf(estimator.clip) else estimator.clip,
+            "repetitions": repetitions,
+            **_columns(distribution),
+        }
+        for epsilon in epsilons
+    ]
+
+
+def _columns(distribution: TwoPoints) -> Row:
+    return {
+        "hardest_low": distribution.low,
+        "hardest_high": distribution.high,
+        "probability_high": distribution.probability,
+    }
+
+
+def _short(moments: float) -> int | float:
+    return int(moments) if moments.is_integer() else moments
+
 
 STUDY = Study(
     name="minimax",
     question="What does a mean cost when some numbers may be huge?",
     options=OPTIONS,
-    cells=make_cells,
-    run=run_cell,
-    report=make_report,
+    cells=cells,
+    run=run,
+    report=report,
     where="pool",
     formulas=(
         ("what is known of the numbers", r"\mathrm{E}\,|X|^k \leq 1"),

@@ -1,13 +1,13 @@
-"""A slope, of a line and of a logistic regression: one trusted server after the other, and devices.
+"""The slope of a line and of a logistic regression: several trusted servers, and devices.
 
-`line.py` is y = θ x + e by squares, `logistic.py` is y = 1 or -1 by the logistic loss; each has its
-estimators, their errors by formula, and what nobody is below. Where an estimate leaves [-1, 1] it
-is cut off. Trusted noise in doubles is a simulation of its distribution (`central/regression.py`,
-`central/logistic.py`).
+`line_slope.py` fits y = θ x + e by squares, `logistic_slope.py` fits y = 1 or -1 by the logistic
+loss; each has its estimators, their errors by formula, and their limits. Estimates are clipped to
+[-1, 1]. Trusted noise in floating point simulates its distribution (`central/linear_regression.py`,
+`central/logistic_regression.py`).
 
 The JSON form: `options`, `rows` (`response`, `line` or `logistic`; `model`, `estimator`, `epsilon`,
 `people`; `exact` the mean squared error, null where no exact one is known; `first_order` the
-formula for many people, of which `noise` is what privacy adds, null where it is not a part;
+formula for many people, of which `noise` is the part that privacy adds, null where there is none;
 `measured` with its Monte-Carlo error `error`; `limit`, for many people) and `findings`.
 """
 
@@ -19,15 +19,15 @@ import numpy as np
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.engine import estimator_rows as forms
-from deniable.simulations.engine import option
+from deniable.simulations.engine import estimator_rows, option
 from deniable.simulations.engine.comparison import Series
 from deniable.simulations.engine.estimator_rows import FORMULA
 from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.studies.regression import line, logistic
-from deniable.simulations.studies.regression.asking import Array
-from deniable.simulations.studies.regression.known import Known
-from deniable.simulations.studies.regression.report import report
+from deniable.simulations.studies.building_blocks import sweep
+from deniable.simulations.studies.regression import line_slope as line
+from deniable.simulations.studies.regression import logistic_slope as logistic
+from deniable.simulations.studies.regression.regression_report import report
+from deniable.simulations.studies.regression.slope_questions import Array, Known
 
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
@@ -37,55 +37,46 @@ OPTIONS = (
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    return [
-        {"epsilon": epsilon, "people": people, "repetitions": options["repetitions"]}
-        for epsilon in options["epsilon"]
-        for people in options["people"]
-    ]
+    return sweep(options, "epsilon", "people")
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     response = RandomizedResponse(Epsilon(str(cell["epsilon"])))
     n, times = int(cell["people"]), int(cell["repetitions"])
     return [
-        *_rows(
-            "line",
+        row
+        for name, model in (("line", line), ("logistic", logistic))
+        for row in _rows(
+            {"response": name},
             cell,
-            line.known_errors(response, n),
-            line.drawn(response, n, times, generator),
-            line.SLOPE,
-        ),
-        *_rows(
-            "logistic",
-            cell,
-            logistic.known_errors(response, n),
-            logistic.drawn(response, n, times, generator),
-            logistic.SLOPE,
-        ),
+            model.known_errors(response, n),
+            model.drawn(response, n, times, generator),
+            model.SLOPE,
+        )
     ]
 
 
 def _rows(
-    response: str,
+    first: Row,
     cell: Cell,
     known: Mapping[Series, Known],
-    drawn: Mapping[Series, Array],
+    estimates: Mapping[Series, Array],
     slope: float,
 ) -> list[Row]:
     return [
         {
-            "response": response,
+            **first,
             "model": series.model,
             "estimator": series.mechanism,
             "epsilon": str(cell["epsilon"]),
             "people": cell["people"],
-            "exact": each.exact,
-            FORMULA: each.first_order,
-            "noise": each.noise,
-            **forms.measured((drawn[series] - slope) ** 2),
-            "limit": each.limit,
+            "exact": errors.exact,
+            FORMULA: errors.first_order,
+            "noise": errors.noise,
+            **estimator_rows.measured((estimates[series] - slope) ** 2),
+            "limit": errors.limit,
         }
-        for series, each in known.items()
+        for series, errors in known.items()
     ]
 
 

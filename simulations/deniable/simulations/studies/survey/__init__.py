@@ -1,5 +1,253 @@
-"""Your own survey on a population of your own: what you will be able to say of it."""
+"""Your own survey on your own population: intervals, coverage, people needed, and forged reports.
 
-from deniable.simulations.studies.survey.study import STUDY
+A population comes from a CSV of true answers, or from shares and means. It is JSON, a list of
+[point, weight], so that a cell can carry it:
 
-__all__ = ["STUDY"]
+    bit, choice    the answer's number, and its share of the people
+    number         a point of the range, 0 to 1, and how many people are there
+
+The population of a CSV is redacted: only its digest is written.
+
+The JSON form: `options` and `cells`, one for each question, label, number of people and forged
+share: `question`, `label`, `kind`, `statistic`, `mechanism`, `epsilon`, `people` (reports in all),
+`forged`, `repetitions`, `truth`, `low`, `high`, `half_width` (means over the repetitions),
+`covered` (how often the 95 % interval contains the truth) with its Monte-Carlo error
+`covered_error`, `trusted` (95 % half width of a trusted server at the same ε), `shuffled` (the same
+with a shuffler, (ε, δ)), `needed` (people for ± `--within`, null if beyond ten billion, or under
+attack), `leverage`, `target` (1 for the target of forgers), `shift_exact`, `shift_measured`,
+`shift_error`. Means are in the question's units, all others in shares of 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deniable.server.surveys.survey_file import parse_survey_file, template
+from deniable.shared.errors import WrongUse
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Population, Question
+from deniable.shared.survey.questions import question_document
+from deniable.simulations.engine import comparison, option
+from deniable.simulations.engine.redaction import Redacted, digest
+from deniable.simulations.engine.study import Cell, Options, Study
+from deniable.simulations.studies.survey.survey_cells import run
+from deniable.simulations.studies.survey.survey_people import people_class
+from deniable.simulations.studies.survey.survey_report import report
+
+DEFAULT_PEOPLE = "1e3,1e4,1e5"
+MIN_ASKED = 50  # people per further question, so that each question is asked
+
+
+def _shares(name: str, given: Any) -> list[float]:  # Any: as it was given
+    return [_forged(name, value) for value in option.listed_values(given)]
+
+
+def _forged(name: str, given: Any) -> float:
+    share = option.share(name, given)
+    if share == 1:
+        raise WrongUse(f"{name}: shares from 0 to less than 1, got {given}")
+    return share
+
+
+def _path(name: str, given: Any) -> Path | None:
+    if given is not None and not Path(given).is_file():
+        raise WrongUse(f"{name}: there is no file {given}")
+    return None if given is None else Path(given)
+
+
+def _people(name: str, given: Any) -> list[int] | None:
+    read: list[int] = option.several(option.whole(2, option.MAX_PEOPLE))(
+        name, given or DEFAULT_PEOPLE
+    )
+    return read if given else None
+
+
+OPTIONS = (
+    option.Option(
+        "file",
+        None,
+        _path,
+        "the survey, as TOML (default: what `deniable survey new` writes)",
+        "FILE",
+        positional=True,
+    ),
+    option.Option(
+        "answers", None, _path, "true answers, a CSV with a column for each question", "CSV"
+    ),
+    option.Option(
+        "share",
+        [],
+        option.pairs,
+        "who say yes, or choose an option: crashed=0.03, browser.firefox=0.4",
+        "NAME=SHARE",
+        repeated=True,
+    ),
+    option.Option("mean", [], option.pairs, "minutes=40", "NAME=NUMBER", repeated=True),
+    option.Option(
+        "people", None, _people, f"how many (default {DEFAULT_PEOPLE}, or all of the CSV)"
+    ),
+    option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _shares, "shares of forged reports"),
+    option.Option("within", 0.01, option.inside(), "the wanted ±, of 1 or of the range", "X"),
+    comparison.delta_option(),
+    option.repetitions(200),
+)
+
+
+def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
+    if given["answers"] and (given["share"] or given["mean"]):
+        raise WrongUse("give answers, or shares and means, not both")
+    survey = _survey(given["file"])
+    counts: Any = given["people"] or _people("people", DEFAULT_PEOPLE)  # Any: a list
+    if given["answers"]:
+        populations, count = from_csv(survey, given["answers"])
+        counts = given["people"] or [count]
+        texts: Mapping[str, str] = redacted(populations)
+    else:
+        populations = from_options(survey, given["share"], given["mean"])
+        texts = {name: json.dumps(population) for name, population in populations.items()}
+    check_shares(populations)
+    if min(counts) < (least := MIN_ASKED * (survey.drawn_from - 1)):
+        raise WrongUse(f"people: at least {least}, where each is asked one of the questions")
+    return {
+        "survey": survey.name,
+        "questions": [json.dumps(question_document(q)) for q in survey.questions],
+        "populations": [texts[q.name] for q in survey.questions],
+        "drawn_from": survey.drawn_from,
+        "true_answers": bool(given["answers"]),
+        "assumed": ""
+        if given["answers"]
+        else assumptions(survey, [*given["share"], *given["mean"]]),
+        **{key: given[key] for key in ("forged", "within", "delta", "repetitions")},
+        "people": counts,
+    }
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    """Return every number of people without forgers, and every forged share at the middle one."""
+    middle = comparison.middle(options["people"])
+    kinds = [(people, 0.0) for people in options["people"]]
+    kinds += [(middle, forged) for forged in options["forged"] if forged]
+    shared = {key: options[key] for key in ("within", "delta", "repetitions")}
+    if options["drawn_from"] > 1:
+        shared["drawn_from"] = options["drawn_from"]
+    return [
+        {
+            "question": question,
+            "population": population,
+            "people": people,
+            "forged": forged,
+            **shared,
+        }
+        for question, population in zip(options["questions"], options["populations"], strict=True)
+        for people, forged in kinds
+    ]
+
+
+def _survey(path: Path | None) -> Survey:
+    return parse_survey_file(
+        template(datetime.now(UTC).date()) if path is None else path.read_text("utf-8")
+    )
+
+
+# Populations
+
+
+def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
+    """Return the populations and the number of people: a line per person, a column per question."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    names = set(lines[0]) if lines else set()
+    for question in survey.questions:
+        if question.name not in names:
+            raise WrongUse(
+                f"{path}: there is no column {question.name!r}; give one to each question"
+            )
+    return {
+        q.name: _column(q, [line[q.name] for line in lines], path) for q in survey.questions
+    }, len(lines)
+
+
+def redacted(populations: Mapping[str, Population]) -> dict[str, Redacted]:
+    """Return the populations for options and cells, where only a digest is shown.
+
+    It is one digest of all questions together: that of a single question could be guessed.
+    """
+    texts = {name: json.dumps(population) for name, population in populations.items()}
+    whole = digest(json.dumps(texts, sort_keys=True).encode())
+    return {name: Redacted(whole, text) for name, text in texts.items()}
+
+
+def from_options(
+    survey: Survey, shares: Sequence[str], means: Sequence[str]
+) -> dict[str, Population]:
+    """Return the populations of shares like browser.firefox=0.4 and means like minutes=40."""
+    share_of, mean_of = (_pairs(texts) for texts in (shares, means))
+    populations = {}
+    for question in survey.questions:
+        people = people_class(question)
+        populations[question.name] = people.from_amounts(question, share_of, mean_of)
+    if unknown := [*share_of, *mean_of]:
+        raise WrongUse(
+            f"{unknown[0]!r} fits no question: --share is for bits and choices (crashed=0.03, "
+            "browser.firefox=0.4), --mean for numbers (minutes=40)"
+        )
+    return populations
+
+
+def assumptions(survey: Survey, given: Sequence[str]) -> str:
+    """Return a sentence about the questions without a given share or mean."""
+    named = {text.split("=")[0].split(".")[0] for text in given}
+    missing = [q for q in survey.questions if q.name not in named]
+    assumed = "; ".join(f"{q.name}: {q.assumed}" for q in missing)
+    return f"Assumed, as no share or mean was given: {assumed}." if missing else ""
+
+
+def _column(question: Question, texts: list[str], path: Path) -> Population:
+    counts: Counter[float] = Counter()
+    for line, text in enumerate(texts, start=2):
+        try:
+            counts[people_class(question).point(question, text.strip())] += 1
+        except ValueError:
+            raise WrongUse(
+                f"{path}, line {line}: the text under {question.name!r} is not an answer to a "
+                f"{question.kind} question"
+            ) from None
+    return [[point, count] for point, count in sorted(counts.items())]
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, float]:
+    pairs = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            pairs[name] = float(value)
+        except ValueError:
+            raise WrongUse(f"write NAME=NUMBER, like crashed=0.03; got {text!r}") from None
+    return pairs
+
+
+def check_shares(populations: Mapping[str, Population]) -> None:
+    for name, population in populations.items():
+        if any(weight < 0 for _, weight in population):
+            raise WrongUse(f"--share {name}: a share is from 0 to 1")
+
+
+STUDY = Study(
+    name="survey",
+    question="What will this survey be able to say, and what does its privacy cost?",
+    options=OPTIONS,
+    check=check,
+    cells=cells,
+    run=run,
+    report=report,
+    formulas=(
+        ("half of a 95 % interval, about", r"1.96 \sqrt{V / n}"),
+        ("people for a wanted half width h", r"n = V (1.96 / h)^2"),
+    ),
+)

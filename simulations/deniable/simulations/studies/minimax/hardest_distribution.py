@@ -1,35 +1,47 @@
-"""The two-point distribution that is hardest for an estimator: where its exact risk is largest.
+"""The two-point distribution with the largest exact risk of an estimator, and its best clip.
 
-Candidates: 0 and a with probability a^-k, a = k t / (k - 1), which loses most by the cut; +1 and -1
-with mean 0, whose spread is largest; and a search over all distributions in P_k on two points c and
-a, made finer around the best. For a distribution with mean m, and means y and |y| and y^2 of the
-numbers cut off at t (see estimators.py),
+Candidates: 0 and a with probability a^-k, a = k t / (k - 1), with the largest bias of clipping; +1
+and -1 with mean 0, with the largest spread; and a search over all distributions in P_k on two
+points c and a, refined around the best. For a distribution with mean m, and means y, |y| and y^2 of
+the numbers clipped at t (see `clipped_estimators.py`),
 
     risk = (m - y)^2 + (the second moment of a report of y - y^2) / n + noise t^2
 
 is exact: noise is unbiased, people are drawn independently.
+
+The clip of the least exact risk is searched for near the clip of the risk bound, where the exact
+risk is well below the bound; elsewhere there is nothing to gain. The bound of that clip still
+holds, as the exact risk here is smaller.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.studies.minimax.estimators import Estimator, central_noise, grid_step
+from deniable.simulations.studies.minimax.clipped_estimators import (
+    Estimator,
+    central_noise,
+    grid_step,
+    whole_clip,
+)
 
 Array = NDArray[np.float64]
 ZOOMS = 6
-SIZES = (17, 9, 5)  # of the grids: the high point, what it takes, the low point
+SIZES = (17, 9, 5)  # of the grids: the high point, its share of E|X|^k, the low point
 SHAPES = ((-1, 1, 1), (1, -1, 1), (1, 1, -1))
-AT_LEAST = 1 + 1e-9  # what the search must gain before the simpler one is given up
+MIN_GAIN = 1 + 1e-9  # of the search, before it replaces a simpler distribution
+TIGHT_BOUND = 5e-3  # a bound as close as this is taken as the exact risk
+SEARCH_WIDTH = 1.0  # of the search for a clip, in logarithms
+CLIP_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
 class TwoPoints:
-    """`high` with this probability, else `low`."""
+    """`high` with this probability, otherwise `low`."""
 
     low: float
     high: float
@@ -53,7 +65,7 @@ def exact_risk(estimator: Estimator, distribution: TwoPoints) -> float:
 
 
 def moment(distribution: TwoPoints, moments: float) -> float:
-    """E|X|^k, which P_k bounds by 1; for P_inf the largest |X|."""
+    """Return E|X|^k, which P_k bounds by 1; for P_inf the largest |X|."""
     if math.isinf(moments):
         return max(abs(distribution.low), abs(distribution.high))
     shares = (
@@ -67,15 +79,15 @@ def hardest_distribution(estimator: Estimator) -> TwoPoints:
     if not estimator.clip:
         return TwoPoints(0.0, 1.0, 1.0)  # the estimate is 0: the largest mean is hardest
     if math.isinf(estimator.clip):
-        return SIGNS  # nothing is cut: the largest spread is
+        return SIGNS  # nothing is clipped: the largest spread is hardest
 
     def risk(distribution: TwoPoints) -> float:
         return exact_risk(estimator, distribution)
 
     named = max(_named_distributions(estimator), key=risk)
-    found = (_search(estimator, span) for span in _places_of_the_high_point(estimator))
-    searched = max((_on_grid(estimator, distribution) for distribution in found), key=risk)
-    return searched if risk(searched) > AT_LEAST * risk(named) else named
+    searches = (_search(estimator, span) for span in _spans_of_the_high_point(estimator))
+    searched = max((_on_grid(estimator, distribution) for distribution in searches), key=risk)
+    return searched if risk(searched) > MIN_GAIN * risk(named) else named
 
 
 def _named_distributions(estimator: Estimator) -> list[TwoPoints]:
@@ -88,49 +100,54 @@ def _named_distributions(estimator: Estimator) -> list[TwoPoints]:
 
 def _risks(estimator: Estimator, low: Array, high: Array, probability: Array) -> Array:
     t = estimator.clip
-    cut_low, cut_high = np.clip(low, -t, t), np.clip(high, -t, t)
+    clipped_low, clipped_high = np.clip(low, -t, t), np.clip(high, -t, t)
 
     def mean(at_low: Array, at_high: Array) -> Array:
         return (1 - probability) * at_low + probability * at_high
 
-    bias = mean(low - cut_low, high - cut_high)
+    bias = mean(low - clipped_low, high - clipped_high)
     if estimator.table is None:
-        second = mean(cut_low**2, cut_high**2)
+        second = mean(clipped_low**2, clipped_high**2)
     else:
-        second = t**2 * mean(*(np.interp(y / t, *estimator.curve) for y in (cut_low, cut_high)))
-    spread = second - mean(cut_low, cut_high) ** 2
+        second = t**2 * mean(
+            *(np.interp(y / t, *estimator.curve) for y in (clipped_low, clipped_high))
+        )
+    spread = second - mean(clipped_low, clipped_high) ** 2
     if math.isinf(t):
         return np.asarray(spread / estimator.users)
     return np.asarray(bias**2 + spread / estimator.users + noise_variance(estimator))
 
 
 def noise_variance(estimator: Estimator) -> float:
-    """Of the mean: what is added is exactly discrete Laplace."""
+    """Return the variance of the mean's noise, which is exactly discrete Laplace."""
     if not estimator.noise:
         return 0.0
     step = grid_step(estimator.clip)
     return central_noise(estimator).variance * (step / estimator.users) ** 2
 
 
-def _places_of_the_high_point(estimator: Estimator) -> list[tuple[float, float]]:
-    """Logarithms. Risk has two hills: where few numbers are cut, and around the worst of cuts."""
+def _spans_of_the_high_point(estimator: Estimator) -> list[tuple[float, float]]:
+    """Return two spans of logarithms: the risk has a maximum with few clipped numbers, and one near
+    the worst bias."""
     if math.isinf(estimator.moments):
         return [(0.0, 0.0)]
     low = math.log(max(1.0, estimator.clip))
     return [(0.0, max(math.log(4.0), low)), (low, low + math.log(4.0))]
 
 
-def _search(estimator: Estimator, places: tuple[float, float]) -> TwoPoints:
-    """By the place of the high point, how much of E|X|^k it takes, and how far the low point uses
-    what is left: each on a grid, then around the best one again."""
-    whole = [places, (0.0, 1.0), (-1.0, 1.0)]
+def _search(estimator: Estimator, span: tuple[float, float]) -> TwoPoints:
+    """Search over the high point, its share of E|X|^k, and how much of the rest the low point has.
+
+    Each is on a grid, which is then refined around the best point.
+    """
+    whole = [span, (0.0, 1.0), (-1.0, 1.0)]
     spans, best = whole, [0.0, 0.0, 0.0]
     for _ in range(ZOOMS):
-        axes = [np.linspace(*span, size) for span, size in zip(spans, SIZES, strict=True)]
+        axes = [np.linspace(*ends, size) for ends, size in zip(spans, SIZES, strict=True)]
         point = [axis.reshape(shape) for axis, shape in zip(axes, SHAPES, strict=True)]
         risks = _risks(estimator, *_two_points(estimator.moments, *point))
-        place = np.unravel_index(np.argmax(risks), risks.shape)
-        best = [float(axis[i]) for axis, i in zip(axes, place, strict=True)]
+        index = np.unravel_index(np.argmax(risks), risks.shape)
+        best = [float(axis[i]) for axis, i in zip(axes, index, strict=True)]
         spans = [
             (max(low, at - (end - begin) / 4), min(high, at + (end - begin) / 4))
             for (low, high), at, (begin, end) in zip(whole, best, spans, strict=True)
@@ -144,7 +161,7 @@ def _search(estimator: Estimator, places: tuple[float, float]) -> TwoPoints:
 def _two_points(
     moments: float, log_high: Array, taken: Array, side: Array
 ) -> tuple[Array, Array, Array]:
-    """Every distribution here has E|X|^k <= 1; in P_inf, both points lie in [-1, 1]."""
+    """Return distributions with E|X|^k <= 1; in P_inf, both points are in [-1, 1]."""
     high = np.exp(log_high)
     if math.isinf(moments):
         return np.broadcast_arrays(side, high, taken)  # type: ignore[return-value]  # three of them
@@ -155,9 +172,39 @@ def _two_points(
 
 
 def _on_grid(estimator: Estimator, distribution: TwoPoints) -> TwoPoints:
-    """The central sum is of whole steps, so both points stand on them: toward 0, to stay in P_k."""
+    """Move both points to whole steps of the central sum, toward 0 so that they stay in P_k."""
     if estimator.name != "laplace":
         return distribution
     step = grid_step(estimator.clip)
     low, high = (math.trunc(x / step) * step for x in (distribution.low, distribution.high))
     return TwoPoints(low, high, distribution.probability)
+
+
+def sharpened(estimator: Estimator) -> Estimator:
+    """Return the estimator with the clip of the least exact risk."""
+    if not estimator.clip or math.isinf(estimator.clip) or math.isinf(estimator.moments):
+        return estimator
+    if _risk(estimator) >= estimator.bound * (1 - TIGHT_BOUND):
+        return estimator
+    from scipy.optimize import minimize_scalar
+
+    start = math.log(estimator.clip)
+    best = minimize_scalar(
+        lambda log: _risk(_clipped(estimator, math.exp(log))),
+        bounds=(
+            max(0.0, start - SEARCH_WIDTH) if start > 0 else start - SEARCH_WIDTH,
+            start + SEARCH_WIDTH,
+        ),
+        method="bounded",
+        options={"xatol": CLIP_TOLERANCE},
+    )
+    sharper = _clipped(estimator, math.exp(float(best.x)))
+    return sharper if _risk(sharper) < _risk(estimator) else estimator
+
+
+def _clipped(estimator: Estimator, clip: float) -> Estimator:
+    return replace(estimator, clip=whole_clip(clip) if estimator.noise else clip)
+
+
+def _risk(estimator: Estimator) -> float:
+    return exact_risk(estimator, hardest_distribution(estimator))

@@ -1,34 +1,34 @@
-"""A logistic slope: y is 1 with probability 1 / (1 + e^(-θ x)) and -1 else, θ = 1/2.
+"""A logistic slope: y is 1 with probability 1 / (1 + e^(-θ x)) and -1 otherwise, θ = 1/2.
 
-x is one of 16 evenly spread values, -15/16, -13/16, ..., 15/16, so that people are counts of z =
-x y, which are multinomial: drawn exactly. n times the mean squared error, to first order, with
+x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16, so that people are counts of
+z = x y, which are multinomial: drawn exactly. n times the mean squared error, to first order, with
 σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x), V = e^ε / (e^ε - 1)^2 and C^2 = 1 + 4 V:
 
     none       maximum likelihood             1 / I
     central    exponential mechanism          2 / (ε I)                       and that of none
     central    KNG, or objective              8 / (ε I)^2 / n                 and that of none
-    central    noisy sums of z and z^2        (81/2) (1 + m^2) / (ε E x^2)^2 / n, with what follows
-               of which the ratio is          4 Var(z - m z^2) / (E x^2)^2    and n β^2
+    central    noisy sums of z and z^2        (81/2) (1 + m^2) / (ε E x^2)^2 / n, plus the error
+               of the ratio without noise     4 Var(z - m z^2) / (E x^2)^2    and n β^2
     local      sums, the best split           4 (√A + √B)^2 / (E x^2)^2       and n β^2
     local      gradients, one bit each        (V + σ(θ) σ(-θ)) / I^2
     local      signs, one bit each            (σ(θ) + 1/2)^2 (V + p (1 - p)) / D^2
-    local      agreement, asked once          (V + a (1 - a)) / D^2
+    local      agreement, one round           (V + a (1 - a)) / D^2
 
 m = E z / E x^2; A = C^2 - (E z)^2, B = m^2 (C^2 / 4 - (E x^2 - 1/2)^2). The sums are those of the
-loss' Taylor polynomial of degree 2, ln 2 - θ z / 2 + θ^2 z^2 / 8, whose minimum 2 m is off by β,
-however many people there are. Gradients -z σ(-θ z), rounded at random to an end of their range, are
-asked at the θ where a search stands; so are 1[z > 0] - σ(θ |z|), which are signs of a residual that
-x does not scale. D = E|x| σ(θ x) σ(-θ x) is how fast both signs and the probability a = E σ(θ |x|)
-that x and y agree change; that is asked once, but whoever inverts a(θ) has to know how x is spread.
+loss' Taylor polynomial of degree 2, ln 2 - θ z / 2 + θ^2 z^2 / 8, whose minimum 2 m has the bias β,
+whatever the number of people. A search asks for gradients -z σ(-θ z), rounded at random to an end
+of their range, or for 1[z > 0] - σ(θ |z|): signs of a residual that x does not scale. D = E|x| σ(θ
+x) σ(-θ x) is the derivative of both signs and the probability a = E σ(θ |x|) that x and y agree.
+Agreement needs one round only, but inverting a(θ) takes the distribution of x.
 
-Exactly: the count of those who agree is binomial, and so are both of the sums; no closed form is
-known of the others.
+Exact errors: the count of people who agree is binomial, and so are both sums; no closed form of the
+others is known.
 
-Limits by `limits.py`, for many people 1 / I for a curator and without privacy, and for local
-protocols 1 / (M+ M-), M± being the largest ±E f s / E f of an f with values in [1, e^ε], s = z
-σ(-θ z): that of a threshold, (e^ε - 1) E[±s; ±s > c] / (1 + (e^ε - 1) P(±s > c)). Of a report's
-columns f, E f s / E f is in [-M-, M+] and has the mean 0, so its mean square, which is the
-information, is at most M+ M-; nor is it more than I.
+Limits by `van_trees`: for many people 1 / I for a curator and without privacy, and for local
+protocols 1 / (M+ M-), M± being the largest ±E f s / E f of an f with values in [1, e^ε],
+s = z σ(-θ z): that of a threshold, (e^ε - 1) E[±s; ±s > c] / (1 + (e^ε - 1) P(±s > c)). For the
+columns f of a report, E f s / E f is in [-M-, M+] and has the mean 0, so its mean square, which is
+the information, is at most M+ M-; nor is it more than I.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import logistic_regression as central
 from deniable.simulations.engine.comparison import Series, look
-from deniable.simulations.studies.regression.asking import (
+from deniable.simulations.studies.regression.slope_questions import (
     TAILS,
     Array,
     At,
     Bit,
+    Known,
     Ratio,
-    said,
+    estimated_rate,
+    known,
     search,
+    van_trees,
 )
-from deniable.simulations.studies.regression.known import Known, known
-from deniable.simulations.studies.regression.limits import van_trees
 
 NONE = Series("none", "logistic-likelihood", "no privacy", look(2))
 EXPONENTIAL = Series("central", "logistic-exponential", "trusted, exponential mechanism", look(1))
@@ -74,7 +75,7 @@ PLACES = np.concatenate([-X[::-1], X])  # of z, and of x
 SHARES = expit(SLOPE * PLACES) / len(X)  # of people with each z
 XX, Z = float((X**2).mean()), float(SHARES @ PLACES)
 RATIO = Z / XX  # m
-OFF = 2 * RATIO - SLOPE  # β
+BIAS = 2 * RATIO - SLOPE  # β
 BEND = expit(SLOPE * X) * expit(-SLOPE * X)
 INFORMATION = float((X**2 * BEND).mean())  # I
 PACE = float((X * BEND).mean())  # D
@@ -84,8 +85,7 @@ AGREED = expit(GRID[:, None] * X).mean(axis=1)  # a, at each θ of the grid
 
 
 def formulas(epsilon: float) -> dict[Series, tuple[float, float | None, float | None]]:
-    """n times the error; and what noise adds to it, over and above, n times and n^2 times. Where
-    polynomials are off, that is none of it: `OFF`."""
+    """Return n times the error without bias, then n times and n^2 times what noise adds to it."""
     v = math.exp(epsilon) / math.expm1(epsilon) ** 2
     a, b = parts(epsilon)
     steep, sampled = 8 / (epsilon * INFORMATION) ** 2, PLACES - RATIO * PLACES**2
@@ -111,43 +111,43 @@ def known_errors(response: RandomizedResponse, people: int) -> dict[Series, Know
         local: van_trees(people, partial(_information, epsilon, local)) for local in (True, False)
     }
     return {
-        each: known(
+        series: known(
             people,
             formula,
-            errors.get(each),
-            least[each.model == "local"],
-            off(each),
-            noisy=each.model == "central",
+            errors.get(series),
+            least[series.model == "local"],
+            bias(series),
+            noisy=series.model == "central",
         )
-        for each, formula in formulas(epsilon).items()
+        for series, formula in formulas(epsilon).items()
     }
 
 
-def off(series: Series) -> float:
-    """How far an estimate is off, however many people there are."""
-    return OFF if series in (SUMS, NOISY_SUMS) else 0.0
+def bias(series: Series) -> float:
+    """Return the bias that remains with many people."""
+    return BIAS if series in (SUMS, NOISY_SUMS) else 0.0
 
 
 def parts(epsilon: float) -> tuple[float, float]:
-    """A and B."""
+    """Return A and B."""
     c2 = 1 / math.tanh(epsilon / 2) ** 2
     return c2 - Z**2, RATIO**2 * (c2 / 4 - (XX - 0.5) ** 2)
 
 
 def limit(epsilon: float) -> float:
-    """n times what no local protocol is below, for many people."""
-    return 1 / told(epsilon, SLOPE)
+    """Return n times the least error of any local protocol, for many people."""
+    return 1 / report_information(epsilon, SLOPE)
 
 
-def told(epsilon: float, slope: float) -> float:
-    """M+ M-, or that of a person: the most information about this slope that a report can have."""
+def report_information(epsilon: float, slope: float) -> float:
+    """Return M+ M-, or a person's information if that is less: the most that a report can have."""
     shares, score = expit(slope * PLACES) / len(X), PLACES * expit(-slope * PLACES)
     reach = _reach(shares, score, epsilon) * _reach(shares, -score, epsilon)
     return min(reach, float(shares @ score**2))
 
 
 def _reach(shares: Array, score: Array, epsilon: float) -> float:
-    """M: the largest E f s / E f of an f with values in [1, e^ε]."""
+    """Return M: the largest E f s / E f of an f with values in [1, e^ε]."""
     order, more = np.argsort(-score), math.expm1(epsilon)
     gains = more * np.cumsum((shares * score)[order]) / (1 + more * np.cumsum(shares[order]))
     return float(gains.max())
@@ -155,14 +155,14 @@ def _reach(shares: Array, score: Array, epsilon: float) -> float:
 
 @cache
 def _informations(epsilon: float, local: bool) -> tuple[float, ...]:
-    """At each slope of `NEAR`: of a report, or of a person."""
+    """Return the information of a report, or of a person, at each slope of `NEAR`."""
     if local:
-        return tuple(told(epsilon, slope) for slope in NEAR.tolist())
+        return tuple(report_information(epsilon, slope) for slope in NEAR.tolist())
     return tuple((X**2 * expit(np.outer(NEAR, X)) * expit(-np.outer(NEAR, X))).mean(axis=1))
 
 
 def _information(epsilon: float, local: bool, away: float) -> float:
-    """The largest up to so far away from the slope."""
+    """Return the largest information up to `away` from the slope."""
     near = np.abs(NEAR - SLOPE) <= away + NEAR[1] - NEAR[0]
     return float(np.array(_informations(epsilon, local))[near].max())
 
@@ -177,7 +177,7 @@ def exact(response: RandomizedResponse, people: int) -> dict[Series, float]:
 def drawn(
     response: RandomizedResponse, n: int, times: int, generator: np.random.Generator
 ) -> dict[Series, Array]:
-    """Estimates."""
+    """Return estimates of each series."""
     epsilon = float(response.epsilon)
     people = central.Crowds(PLACES, generator.multinomial(n, SHARES, times))
     return {
@@ -189,7 +189,7 @@ def drawn(
         GRADIENT: search(response, n, times, BY_GRADIENT, generator),
         SUMS: ratio(response, n).drawn(times, generator),
         SIGNS: search(response, n, times, BY_SIGN, generator),
-        AGREEMENT: agreeing(said(response, n, agreement(SLOPE), times, generator)),
+        AGREEMENT: slope_of(estimated_rate(response, n, agreement(SLOPE), times, generator)),
     }
 
 
@@ -200,12 +200,12 @@ def ratio(response: RandomizedResponse, people: int) -> Ratio:
 
 
 def agreement(theta: float) -> float:
-    """a: the probability that y has the sign of x."""
+    """Return a: the probability that y has the sign of x."""
     return float(expit(theta * X).mean())
 
 
-def agreeing(share: Array) -> Array:
-    """The θ at which so many agree."""
+def slope_of(share: Array) -> Array:
+    """Return the θ at which this share of people agree."""
     return np.interp(share, AGREED, GRID)
 
 
@@ -217,23 +217,23 @@ def _agreement_error(response: RandomizedResponse, people: int) -> float:
     reach = math.ceil(TAILS * math.sqrt(people * rate * (1 - rate))) + 1
     middle = round(people * rate)
     counts = np.arange(max(0, middle - reach), min(people, middle + reach) + 1)
-    estimates = agreeing((counts / people - lie) / (keep - lie))
+    estimates = slope_of((counts / people - lie) / (keep - lie))
     return float(binom.pmf(counts, people, rate) @ (estimates - SLOPE) ** 2)
 
 
 def by_gradient(theta: Array) -> Array:
-    """Of the gradient at θ, rounded at random to one of its ends."""
+    """Return the probability that the gradient at θ is rounded to its upper end."""
     mean = -(SHARES * PLACES) @ expit(-PLACES[:, None] * theta)
     return np.asarray(expit(theta) - mean)
 
 
 def gradient_level(theta: Array) -> Array:
-    """The same, where the mean of gradients is 0."""
+    """Return the same where the mean gradient is 0."""
     return np.asarray(expit(theta))
 
 
 def sign_width(theta: Array | float) -> Array:
-    """Of the range of 1[z > 0] - σ(θ |z|), over all z: from -max(1/2, σ(θ)) to 1 - min(...)."""
+    """Return the width of the range of 1[z > 0] - σ(θ |z|): -max(1/2, σ(θ)) to 1 - min(...)."""
     ends = np.sort([expit(np.asarray(theta)), np.full_like(np.asarray(theta, float), 0.5)], axis=0)
     return np.asarray(1 + ends[1] - ends[0])
 
@@ -249,7 +249,7 @@ def by_sign(theta: Array) -> Array:
 
 
 def _tabulated(rate: At) -> At:
-    """Straight between the points of the grid, which is off by less than 1e-8."""
+    """Interpolate between the points of the grid, with an error below 1e-8."""
     values = rate(GRID)
     return lambda theta: np.interp(theta, GRID, values)
 

@@ -1,11 +1,10 @@
-"""The estimators: cut each number off at a clip, privatise it, average; and their worst risks.
+"""Clipped estimators: clip each number, randomize it, average; and their worst-case risks.
 
-The family P_k holds every distribution with E|X|^k <= 1. Cutting off at t makes the mean wrong by
-at most
+The family P_k has every distribution with E|X|^k <= 1. Clipping at t adds a bias of at most
 
     b t^(1 - k),    b = (k - 1)^(k - 1) / k^k,
 
-attained by X = a with probability a^-k and else 0, with a = k t / (k - 1). Each report of y = X / t
+attained by X = a with probability a^-k and 0 otherwise, a = k t / (k - 1). Each report of y = X / t
 has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
 
     risk <= b^2 t^(2 - 2k) + (s0 t^2 + s1 t + s2) / n + noise t^2
@@ -17,17 +16,17 @@ has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
     laplace         0                             0                        1      8 / (n ε)^2
     mean            0                             0                        1      0, no clip
 
-and the clip is where this is least; `clips.py` then moves it to where the exact risk is. Where it
-exceeds 1, answering 0 risks less: the clip is 0. The local tables' moments are those of their
-integers, which differ from these by about 2^-64. Of any other table s0 is the moment at 0, and s1
-the least that makes this a bound at every point.
+and the clip minimizes this; `hardest_distribution.py` then minimizes the exact risk. Where the
+risk exceeds 1, estimating 0 risks less: the clip is 0. The local tables' moments are those of their
+integers, which differ from these by about 2^-64. For any other table s0 is the moment at 0, and s1
+the least number that makes this a bound at every point.
 
-`many-levels` is a table of the optimal ones' search, whose second moments may grow as 1 + 30 x^2:
-little noise near the middle, where nearly all people are when the clip is far out, and none of the
-rounding to three values that costs ternary reports the most at ε 4.
+`many-levels` is a table from the search for optimal ones, whose second moments may grow as
+1 + 30 x^2: little noise near the middle, where nearly all people are when the clip is large, and
+none of the rounding to three values that costs ternary reports the most at ε 4.
 
 Sources: Duchi, Jordan, Wainwright 2018, Journal of the American Statistical Association 113(521),
-for cutting off and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
+for clipping and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ MODELS = {
 }
 MANY_LEVELS = "many-levels"
 LEVELS, BEND = 32, 30.0
-GRID = 2**20  # the central sum is of whole numbers: at least half as many steps reach the clip
+GRID = 2**20  # steps of the central sum, of which at least half reach the clip
 _TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
     "one-bit": OneBitMean,
     "ternary": Ternary,
@@ -66,11 +65,13 @@ _TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
 
 @dataclass(frozen=True)
 class Estimator:
+    """A clipped mean for P_k: its moments of a report, its noise, and its clip."""
+
     name: str
     moments: float  # k, or infinity
     users: int
     second: tuple[float, float, float]  # s0, s1, s2
-    noise: float = 0.0  # variance of what is added to the mean, for a clip of 1
+    noise: float = 0.0  # variance of the noise of the mean, for a clip of 1
     table: NumberTable | None = None
     epsilon: Epsilon | None = None  # of the central noise
     clip: float = math.inf
@@ -81,23 +82,23 @@ class Estimator:
 
     @cached_property
     def curve(self) -> tuple[Array, Array]:
-        """The grid's points in [-1, 1], and a report's second moment there: straight between."""
+        """The grid's points in [-1, 1], and a report's second moment there; linear in between."""
         assert self.table is not None
         return moment_curve(self.table)
 
     @property
     def bound(self) -> float:
-        """The risk formula above, at this clip; 1 where the estimate is always 0."""
+        """The risk formula above at this clip; 1 where the estimate is always 0."""
         return worst_risk(self, self.clip) if self.clip else 1.0
 
 
 def model_of(name: str) -> str:
-    """Whatever is not named here is somebody's table for devices."""
+    """Return the model of an estimator; other names are tables for devices."""
     return MODELS.get(name, "local")
 
 
 def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
-    """The named estimator with the clip that risks least."""
+    """Return the named estimator with the clip of the least risk."""
     plain = _unclipped(name, moments, epsilon, users)
     if name == "mean":
         return plain
@@ -118,7 +119,7 @@ def worst_risk(estimator: Estimator, clip: float) -> float:
 
 
 def worst_bias(moments: float, clip: float) -> float:
-    """Of all distributions in P_k, cut off at `clip`; none where nothing exceeds it."""
+    """Return the largest bias of clipping in P_k; 0 where nothing exceeds the clip."""
     if math.isinf(moments):
         return 0.0
     k = moments
@@ -126,7 +127,7 @@ def worst_bias(moments: float, clip: float) -> float:
 
 
 def grid_step(clip: float) -> float:
-    """Of the central sum's grid: a power of two, so that 1 lies on it too."""
+    """Return the step of the central sum's grid: a power of two, so that 1 is on the grid."""
     return 2.0 ** math.ceil(math.log2(clip)) / GRID
 
 
@@ -135,7 +136,7 @@ def whole_clip(clip: float) -> float:
 
 
 def central_noise(estimator: Estimator) -> DiscreteLaplace:
-    """Of the clipped sum, in steps: one person moves it from one clip to the other at most."""
+    """Return the noise of the clipped sum, in steps; one person moves it by two clips at most."""
     assert estimator.epsilon is not None
     reach = round(estimator.clip / grid_step(estimator.clip))
     return DiscreteLaplace(estimator.epsilon, 2 * reach)
@@ -148,11 +149,11 @@ def moment_curve(table: NumberTable) -> tuple[Array, Array]:
 
 
 def second_moments(table: NumberTable) -> tuple[float, float, float]:
-    """s0 and s1: the moment at 0, and what it grows by from there at most."""
+    """Return s0, s1 and s2: the moment at 0, its largest growth from there, and 0."""
     points, moments = moment_curve(table)
     middle = float(np.interp(0.0, points, moments))
-    away = points != 0
-    return middle, max(0.0, float(((moments - middle)[away] / abs(points[away])).max())), 0.0
+    other = points != 0
+    return middle, max(0.0, float(((moments - middle)[other] / abs(points[other])).max())), 0.0
 
 
 def _unclipped(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
@@ -173,13 +174,13 @@ def table_of(name: str, epsilon: Epsilon) -> NumberTable:
         from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, whole_table
         from deniable.server.surveys.table_search import search
 
-        found = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
-        return whole_table(found, epsilon, LEVELS)
+        best = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
+        return whole_table(best, epsilon, LEVELS)
     return custom_mechanisms.number_mechanism(name, epsilon)
 
 
 def _best_clip(estimator: Estimator) -> float:
-    """Nothing exceeds 1 in P_inf. Else the closed form where s1 = 0, or a search below it."""
+    """Return 1 for P_inf, the closed form where s1 = 0, or else the result of a search below it."""
     if math.isinf(estimator.moments):
         return 1.0
     k, (s0, s1, _) = estimator.moments, estimator.second

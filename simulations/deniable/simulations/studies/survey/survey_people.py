@@ -1,7 +1,7 @@
-"""The people of one question: who holds what, by the kind of statistic that is estimated of them.
+"""The people of one question: who holds which answer, by the kind of the estimated statistic.
 
-A population is a list of [place, weight]: of a share the place is an answer's number, of a mean a
-place in the range, 0 to 1. What differs between the two stands here, and nowhere else in the study.
+A population is a list of [point, weight]: for a share the point is an answer's number, for a mean a
+point of the range, 0 to 1. Here, and nowhere else in the study, are the differences of the two.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ from deniable.simulations.population import fixed, grid_distribution, on_grid, r
 
 Counts = NDArray[np.int64]
 Amounts = dict[str, float]  # by question, or by question and option
-NO_VECTORS = (
-    "{}: this study has no people for a vector; `deniable plan --kind vector` says what to expect"
-)
+NO_VECTORS = "{}: this study has no people for a vector; see `deniable plan --kind vector`"
 NO_TEXTS = (
-    "{}: what is found of a text question has no labels beforehand, so this study has no rows for "
-    "it; deniable plan --kind text says from how many people on a text is found, and "
+    "{}: the labels of a text question are not known beforehand, so this study has no rows for "
+    "it; deniable plan --kind text says how many people a text needs to be found, and "
     "deniable.simulations.population.text_tally draws the tally of a population"
 )
 
@@ -47,27 +45,33 @@ def people_of(question: Question, population: Population) -> People:
 
 def people_class(question: Question) -> type[People]:
     """Return the people for a question; WrongUse where this study has none."""
-    found = PEOPLE[question.estimation]
-    if isinstance(found, str):
-        raise WrongUse(found.format(question.name))
-    return found
+    people = PEOPLE[question.estimation]
+    if isinstance(people, str):
+        raise WrongUse(people.format(question.name))
+    return people
 
 
 @dataclass(frozen=True)
 class People(ABC):
+    """A population and its question: reports, truths, and the target of forgers."""
+
     population: Population
     question: Any  # of the estimation that `PEOPLE` names it by
 
     @classmethod
     @abstractmethod
-    def told(cls, question: Any, shares: Amounts, means: Amounts) -> Population:  # Any: as above
-        """Return the population that `--share` and `--mean` describe, and take from them what is
-        used; the default population where they say nothing."""
+    def from_amounts(
+        cls, question: Any, shares: Amounts, means: Amounts
+    ) -> Population:  # Any: as above
+        """Return the population of `--share` and `--mean`, and remove the amounts that are used.
+
+        Without amounts for the question, return its default population.
+        """
 
     @classmethod
     @abstractmethod
-    def place(cls, question: Any, text: str) -> float:  # Any: as above
-        """Return the place of an answer in a CSV file; ValueError if the text is none."""
+    def point(cls, question: Any, text: str) -> float:  # Any: as above
+        """Return the point of an answer in a CSV file; ValueError if the text is none."""
 
     @abstractmethod
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
@@ -78,8 +82,8 @@ class People(ABC):
         return [weight for _, weight in self.population]
 
     @property
-    def places(self) -> list[float]:
-        return [place for place, _ in self.population]
+    def points(self) -> list[float]:
+        return [point for point, _ in self.population]
 
     @property
     def shares(self) -> list[float]:
@@ -92,15 +96,15 @@ class People(ABC):
 
     @abstractmethod
     def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
-        """Of the reports of these people: `held[n]` are at place n of the population."""
+        """Return tallies of these people's reports: `held[n]` have point n of the population."""
 
     @abstractmethod
     def expected(self, reports: int) -> Counts:
-        """The tally to be expected of so many reports, in whole numbers."""
+        """Return the expected tally of this number of reports, in whole numbers."""
 
     @abstractmethod
     def truths(self, held: Counts) -> list[float]:
-        """Of these people, one for each label."""
+        """Return the true value of each label for these people."""
 
     @property
     @abstractmethod
@@ -110,41 +114,41 @@ class People(ABC):
     @property
     @abstractmethod
     def target_cell(self) -> int:
-        """A cell that such a report counts in."""
+        """A cell in which a report for that label counts."""
 
     @abstractmethod
     def shift(self, truth: float, forged: float) -> float:
-        """What forged reports move the estimate of their target by, in its own units."""
+        """Return the shift of the target's estimate by forged reports, in its own units."""
 
     @abstractmethod
     def trusted_half_width(self, people: int) -> float:
-        """95 % of a trusted server's releases, at the same ε, would be no further off."""
+        """Return the largest error of 95 % of the releases of a trusted server at the same ε."""
 
 
 @dataclass(frozen=True)
 class Holders(People):
-    """They hold one answer each; forgers push yes, or the option that the fewest hold."""
+    """People who hold one answer each; forgers push yes, or the least held option."""
 
     question: ShareQuestion
 
     @classmethod
-    def told(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
-        """Those that nobody described hold all other options alike."""
+    def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
+        """Return the given shares; the rest is split equally among the other options."""
         if len(question.labels) == 1:
             return _one_share(question, shares.pop(question.name, None))
         own = {label: shares.pop(f"{question.name}.{label}", None) for label in question.labels}
-        left = 1 - sum(share for share in own.values() if share is not None)
-        silent = sum(share is None for share in own.values())
-        if left < -1e-9 or (not silent and left > 1e-9):
+        rest = 1 - sum(share for share in own.values() if share is not None)
+        others = sum(share is None for share in own.values())
+        if rest < -1e-9 or (not others and rest > 1e-9):
             raise WrongUse(f"--share: the options of {question.name} do not add up to 1")
-        rest = max(left, 0.0) / max(silent, 1)
+        equal = max(rest, 0.0) / max(others, 1)
         return [
-            [place, rest if share is None else share] for place, share in enumerate(own.values())
+            [point, equal if share is None else share] for point, share in enumerate(own.values())
         ]
 
     @classmethod
-    def place(cls, question: ShareQuestion, text: str) -> float:
-        return float(_placed(question, text))
+    def point(cls, question: ShareQuestion, text: str) -> float:
+        return float(_parsed(question, text))
 
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
         kind, options = self.question.mechanism_kind, self.question.mechanism.options
@@ -159,8 +163,8 @@ class Holders(People):
         return fixed(self.question.mechanism, people, times, generator).counts
 
     def expected(self, reports: int) -> Counts:
-        found = rates(self.question.mechanism, self.distribution)
-        return np.rint(found * reports).astype(np.int64)
+        expected = rates(self.question.mechanism, self.distribution)
+        return np.rint(expected * reports).astype(np.int64)
 
     def truths(self, held: Counts) -> list[float]:
         shares = self._by_answer((held / held.sum()).tolist())
@@ -185,19 +189,19 @@ class Holders(People):
 
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
         total = np.zeros(self.question.mechanism.answers)
-        for place, amount in zip(self.places, amounts, strict=True):
-            total[int(place)] += amount
+        for point, amount in zip(self.points, amounts, strict=True):
+            total[int(point)] += amount
         return total
 
 
 @dataclass(frozen=True)
 class Numbers(People):
-    """They stand somewhere in the range; forgers push its high end."""
+    """People with numbers in a range; forgers push its high end."""
 
     question: MeanQuestion
 
     @classmethod
-    def told(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
+    def from_amounts(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
         mean, (low, high) = means.pop(question.name, None), question.range
         if mean is None:
             return question.default_population()
@@ -206,32 +210,32 @@ class Numbers(People):
         return [[(mean - low) / question.span, 1.0]]
 
     @classmethod
-    def place(cls, question: MeanQuestion, text: str) -> float:
+    def point(cls, question: MeanQuestion, text: str) -> float:
         whole = question.mechanism.answer_at(question.mechanism.steps)
-        return float(_placed(question, text) / whole)
+        return float(_parsed(question, text) / whole)
 
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:  # noqa: ARG002 # it is in the population
         table = number_table(epsilon)
-        held = list(zip(self.places, self.shares, strict=True))
-        mean = math.fsum(share * place for place, share in held)
-        noise = math.fsum(share * table.variance(1, place) for place, share in held)
-        return noise, math.fsum(share * (place - mean) ** 2 for place, share in held)
+        held = list(zip(self.points, self.shares, strict=True))
+        mean = math.fsum(share * point for point, share in held)
+        noise = math.fsum(share * table.variance(1, point) for point, share in held)
+        return noise, math.fsum(share * (point - mean) ** 2 for point, share in held)
 
     @property
     def distribution(self) -> list[float]:
-        return grid_distribution(self.places, self.shares, self.question.mechanism.steps)
+        return grid_distribution(self.points, self.shares, self.question.mechanism.steps)
 
     def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
         table = self.question.mechanism
-        points = on_grid(self.places, held.tolist(), table.steps, times, generator)
-        return fixed(table, points, times, generator).counts
+        on_points = on_grid(self.points, held.tolist(), table.steps, times, generator)
+        return fixed(table, on_points, times, generator).counts
 
     def expected(self, reports: int) -> Counts:
         return whole_people(rates(self.question.mechanism, self.distribution).tolist(), reports)
 
     def truths(self, held: Counts) -> list[float]:
-        place = float(held @ self.places) / held.sum()
-        return [self.question.range[0] + self.question.span * place]
+        mean = float(held @ self.points) / held.sum()
+        return [self.question.range[0] + self.question.span * mean]
 
     @property
     def target(self) -> int:
@@ -242,23 +246,23 @@ class Numbers(People):
         return self.question.mechanism.cells - 1
 
     def shift(self, truth: float, forged: float) -> float:
-        place = (truth - self.question.range[0]) / self.question.span
-        return forged * (self.question.mechanism.leverage - place) * self.question.span
+        mean = (truth - self.question.range[0]) / self.question.span
+        return forged * (self.question.mechanism.leverage - mean) * self.question.span
 
     def trusted_half_width(self, people: int) -> float:
         trusted = BoundedMean(self.question.epsilon)
         return self.question.span * trusted.noise.radius(0.05) / (trusted.steps * people)
 
 
-def _placed(question: Question, text: str) -> Any:  # Any: as its mechanism takes it
-    placed = question.place(question.answer_of(text))
-    if placed is None:
+def _parsed(question: Question, text: str) -> Any:  # Any: as its mechanism takes it
+    answer = question.place(question.answer_of(text))
+    if answer is None:
         raise ValueError("no answer to this question")
-    return placed
+    return answer
 
 
 def _one_share(question: ShareQuestion, share: float | None) -> Population:
-    """Of the answer that has a label, and of all others."""
+    """Return the population in which the labelled answer has this share."""
     if share is None:
         return question.default_population()
     answers = range(question.mechanism.answers)
@@ -266,7 +270,7 @@ def _one_share(question: ShareQuestion, share: float | None) -> Population:
     return [[n, share if n == question.first_label else rest] for n in answers]
 
 
-PEOPLE: Mapping[Estimation, type[People] | str] = {  # or why this study has none
+PEOPLE: Mapping[Estimation, type[People] | str] = {  # or the reason why this study has none
     "shares": Holders,
     "mean": Numbers,
     "coordinates": NO_VECTORS,

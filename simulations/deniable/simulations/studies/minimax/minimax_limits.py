@@ -1,27 +1,27 @@
-"""Lower bounds: what no estimator at all can beat on P_k, in explicit numbers.
+"""Lower bounds on the risk of any estimator on P_k, as explicit numbers.
 
-X is ±u^(-1/k) with probability u, else 0: E|X|^k = 1, and its mean is u^(1 - 1/k) times that of the
-sign. With r = 2 - 2 / k, for any u, and all bounds for any n, ε and k:
+X is ±u^(-1/k) with probability u, otherwise 0: E|X|^k = 1, and its mean is u^(1 - 1/k) times that
+of the sign. With r = 2 - 2 / k, for any u, and all bounds for any n, ε and k:
 
 Without privacy   (1)  1 / (1 + √n)^2, the minimax risk of the mean of n answers of +1 or -1 [1].
-Locally, also when later people are asked in the light of earlier reports
-   (2)  a report of X is a function of Y, which is 0 with probability 1 - η, and else the sign by
-        randomized response at ℓ:   w = 1 + u (e^ε - 1),  ℓ = ln w,  η = (1 + w) / (1 + e^ε).
+Locally, also with sequential interaction
+   (2)  a report of X is a function of Y, which is 0 with probability 1 - η, and otherwise the sign
+        by randomized response at ℓ:   w = 1 + u (e^ε - 1),  ℓ = ln w,  η = (1 + w) / (1 + e^ε).
         Two means, all signs + or all -, at equal odds:
             risk >= u^r ∫ g(ω)^n / cosh(π ω / 2) dω over ω > 0,
             g = 1 - ((√w - 1)^2 + 4 √w sin^2(ω ℓ / 4)) / (1 + e^ε)
    (3)  van Trees' inequality with Y's information and a cosine prior within h of 0, τ = tanh(ℓ/2):
             risk >= u^r / (n η τ^2 / (1 - τ^2 h^2) + π^2 / h^2) for any h
 Centrally
-   (4)  tell the curator who is not 0: all + and all - are N replacements apart, N binomial:
+   (4)  let the curator know who is not 0: all + and all - are N replacements apart, N binomial:
             risk >= 4 u^r Σ_N P(N) R_N,  t_j = 1 / (1 + e^((N - 2j) ε)),
             R_N = t_0^2 + Σ_{j<N} e^(-jε) (t_(j+1)^2 - t_j^2) / (1 + e^ε)
-        is the least Bayes risk of telling 0 from 1 behind a chain of N replacements.
-and (1) holds everywhere. The largest is taken, over a grid of u and h: each of them is a bound.
+        is the least Bayes risk of distinguishing 0 from 1 behind a chain of N replacements.
+and (1) holds in every model. The largest bound is taken, over a grid of u and h.
 
 (2): the posterior odds are e^(S ℓ) for the sum S of n erased signs, and the Bayes risk is the sum
-of √(f+ f-)(S) / cosh(S ℓ / 2), in which √(f+ f-) is a symmetric walk's law times a constant to the
-power n; 1 / cosh y is the integral of cos(ω y) / cosh(π ω / 2).
+of √(f+ f-)(S) / cosh(S ℓ / 2), where √(f+ f-) is the distribution of a symmetric walk times a
+constant to the power n; 1 / cosh y is the integral of cos(ω y) / cosh(π ω / 2).
 (4): the trade-off between the two errors of any ε-DP test of inputs N replacements apart is above a
 piecewise linear function with the knots (e^(-jε), e^(-(N-1-j)ε)) / (1 + e^ε) [2].
 
@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 FINENESS = 240  # of the search over u and h: any value gives a valid bound
 PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω: beyond, 1 / cosh is below 1e-16
 NODES = 32  # in each of them
-MOST_CHAIN = 2_000  # replacements: what lies beyond only adds to the bound
+MAX_CHAIN = 2_000  # replacements; longer chains could only increase the bound
 
 
 @cache
@@ -64,11 +64,11 @@ def signs_locally(moments: float, epsilon: float, people: int) -> float:
 
 
 def sign_risks(u: Array, epsilon: float, people: int) -> Array:
-    """Of the sign's mean, all + or all - at equal odds, for each u in a column."""
+    """Return the Bayes risk of the sign's mean, all + or all - at equal odds, for a column of u."""
     root, loss, _ = _erased(u, epsilon)
     omega, weights = _frequencies()
-    away = (root - 1) ** 2 + 4 * root * np.sin(omega * loss / 4) ** 2
-    g = 1 - away / (1 + math.exp(epsilon))
+    decrease = (root - 1) ** 2 + 4 * root * np.sin(omega * loss / 4) ** 2
+    g = 1 - decrease / (1 + math.exp(epsilon))
     power = np.exp(people * np.log(np.maximum(np.abs(g), 1e-300)))
     if people % 2:
         power = np.copysign(power, g)
@@ -96,10 +96,10 @@ def chains_centrally(moments: float, epsilon: float, people: int) -> float:
 
 @cache
 def chain_risks(epsilon: float) -> Array:
-    """R_N for N from 0, as far as it matters."""
+    """Return R_0, R_1, ... except for a negligible tail."""
     from scipy.special import expit
 
-    most = min(MOST_CHAIN, math.ceil(60 / epsilon))
+    most = min(MAX_CHAIN, math.ceil(60 / epsilon))
     risks = []
     for n in range(most + 1):
         squares = expit((2 * np.arange(n + 1) - n) * epsilon) ** 2
@@ -109,21 +109,21 @@ def chain_risks(epsilon: float) -> Array:
 
 
 def _shares(epsilon: float, people: int) -> Array:
-    """A column of u: bounds are largest where n u^2 J is about 1."""
+    """Return a column of u, around where n u^2 J is 1: there the bounds are largest."""
     information = math.expm1(epsilon) ** 2 / (2 * (math.exp(epsilon) + 1))
     scale = 1 / math.sqrt(people * information)
     return np.append(np.minimum(1.0, np.geomspace(0.02, 50, FINENESS) * scale), 1.0)[:, None]
 
 
 def _erased(u: Array, epsilon: float) -> tuple[Array, Array, Array]:
-    """√w, ℓ and η."""
+    """Return √w, ℓ and η."""
     w = 1 + u * math.expm1(epsilon)
     return np.sqrt(w), np.log(w), (1 + w) / (1 + math.exp(epsilon))
 
 
 @cache
 def _frequencies() -> tuple[Array, Array]:
-    """ω and the weights of a Gauss-Legendre rule in each panel, with 1 / cosh(π ω / 2)."""
+    """Return ω and Gauss-Legendre weights times 1 / cosh(π ω / 2), in each panel."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     starts, ends = np.array(PANELS[:-1])[:, None], np.array(PANELS[1:])[:, None]
     omega = ((starts + ends) / 2 + (ends - starts) / 2 * nodes).ravel()

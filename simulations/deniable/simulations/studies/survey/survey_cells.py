@@ -1,17 +1,18 @@
-"""One question, so many reports, some of them forged: intervals, coverage, and the shift.
+"""A cell of a survey: intervals, coverage and shift for one question, some reports being forged.
 
-Reports are drawn for the whole population at once; the estimates are those of the server, from the
-same code. What a trusted server could say has the same ε for one person who answers otherwise:
-noise on a count (geometric; on each bin with half the ε, since such a person moves two) or on a
-sum.
+Reports are drawn for the whole population together; the estimates come from the server's own code.
+A trusted server has the same ε for one person's answer: noise on a count (geometric; with half the
+ε on each bin, since a person moves two) or on a sum. A shuffler has reports at the ε₀ that n honest
+people make (ε, δ)-private, by the mechanism that such a question would have.
 
-A forger sends the report that counts most: yes, the least held option, the high end. With β the
-forged share of reports that shifts an estimate by β (leverage - truth), the truth being a share, or
-a place in the range.
+A forger sends the report with the largest effect: yes, the least held option, the high end. A
+forged share β of the reports shifts an estimate by β (leverage - truth), the truth being a share,
+or a point of the range.
 
-Where each person is asked one of d questions, those who hold an answer are asked this one by a
-binomial of probability 1 / d, anew in each repetition: exactly the one draw of each person. The
-truth stays that of all people. Forgers choose this question, so β is their share of its reports.
+Where each person is asked one of d questions, a binomial of probability 1 / d says how many of
+those with an answer are asked this one, in each repetition: exactly the one draw of each person.
+The truth stays that of all people. Forgers choose this question, so β is their share of its
+reports. A shuffler then mixes fewer reports, and the draw of who is asked adds to the error.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from deniable.server.estimation import Estimate, estimates
+from deniable.server.planning.shuffled import report_epsilon
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
+from deniable.simulations.engine.comparison import Z95
 from deniable.simulations.engine.redaction import content
 from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.population import whole_people
-from deniable.simulations.studies.survey.people import Counts, People, people_of
-from deniable.simulations.studies.survey.shuffled import shuffled_half_width
+from deniable.simulations.studies.survey.survey_people import Counts, People, people_of
 
-MOST_PEOPLE = 10**10
+MAX_PEOPLE = 10**10
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
@@ -43,34 +45,34 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     held = whole_people(people.weights, reports - forged)
     asked, counts = _honest(people, held, times, _drawn_from(cell), generator)
     counts[:, _forged_cells(question, people)] += forged
-    found = [
+    repeated = [
         estimates(question, tally, honest + forged)
         for tally, honest in zip(counts, asked, strict=True)
     ]
     return [
-        _row(cell, question, place, [one[place] for one in found], truth, people)
-        for place, truth in enumerate(people.truths(held))
+        _row(cell, question, label, [one[label] for one in repeated], truth, people)
+        for label, truth in enumerate(people.truths(held))
     ]
 
 
 def _drawn_from(cell: Cell) -> int:
-    """Of how many questions each person is asked one; 1 where all are asked."""
+    """Return the number of questions of which each person is asked one; 1 where all are asked."""
     return int(cell.get("drawn_from", 1))
 
 
 def _honest(
     people: People, held: Counts, times: int, drawn_from: int, generator: np.random.Generator
 ) -> tuple[list[int], Counts]:
-    """How many are asked this question, and their tally, in each repetition."""
+    """Return how many are asked this question, and their tally, in each repetition."""
     if drawn_from == 1:
         return [int(held.sum())] * times, people.tallies(held, times, generator)
     asked = generator.binomial(held, 1 / drawn_from, (times, len(held)))
-    counts = np.concatenate([people.tallies(some, 1, generator) for some in asked])
+    counts = np.concatenate([people.tallies(holders, 1, generator) for holders in asked])
     return asked.sum(axis=1).tolist(), counts
 
 
 def _forged_cells(question: Question, people: People) -> list[int]:
-    """A report that the server takes: where it must name several options, those that follow."""
+    """Return the cells of a valid forged report: the target, and the next ones if it needs more."""
     encoding = question.mechanism.encoding
     return list(encoding.cells_of(encoding.symbol_in(people.target_cell)))
 
@@ -78,22 +80,22 @@ def _forged_cells(question: Question, people: People) -> list[int]:
 def _row(
     cell: Cell,
     question: Question,
-    place: int,
-    found: list[Estimate],
+    label: int,
+    repeated: list[Estimate],
     truth: float,
     people: People,
 ) -> Row:
-    reports, forged, times = int(cell["people"]), float(cell["forged"]), len(found)
-    middle = np.array([e.estimate for e in found])
-    low, high = (np.array([getattr(e, end) for e in found]) for end in ("low", "high"))
+    reports, forged, times = int(cell["people"]), float(cell["forged"]), len(repeated)
+    middle = np.array([one.estimate for one in repeated])
+    low, high = (np.array([getattr(one, end) for one in repeated]) for end in ("low", "high"))
     covered = float(((low <= truth) & (truth <= high)).mean())
-    target = people.target == place
+    target = people.target == label
     within, drawn_from = float(cell["within"]), _drawn_from(cell)
-    needed = None if forged else people_needed(question, people, place, within, drawn_from)
+    needed = None if forged else people_needed(question, people, label, within, drawn_from)
     weight = forged / (forged + (1 - forged) / drawn_from)  # in the reports of this question
     return {
         "question": question.name,
-        "label": question.labels[place],
+        "label": question.labels[label],
         "kind": question.kind,
         "statistic": question.statistic,
         "mechanism": question.mechanism.name,
@@ -122,22 +124,38 @@ def _row(
 
 
 def people_needed(
-    question: Question, people: People, place: int, within: float, drawn_from: int = 1
+    question: Question, people: People, label: int, within: float, drawn_from: int = 1
 ) -> int | None:
-    """The fewest people, to one part in a hundred, whose expected tally has an interval no wider
-    than ± `within` of 1, or of the range; None where ten billion do not suffice."""
+    """Return the fewest people, to one part in a hundred, for an interval within ± `within`.
+
+    The interval is that of the expected tally, relative to 1 or to the range. None where ten
+    billion people do not suffice.
+    """
 
     def half_width(reports: int) -> float:
-        found = estimates(question, people.expected(reports), reports)[place]
-        return (found.high - found.low) / 2
+        estimate = estimates(question, people.expected(reports), reports)[label]
+        return (estimate.high - estimate.low) / 2
 
     few, many = 1, 100
     while half_width(many) > within * question.span:
         few, many = many, 4 * many
-        if few * drawn_from > MOST_PEOPLE:
+        if few * drawn_from > MAX_PEOPLE:
             return None
     while many - few > max(1, few // 100):
         middle = (few + many) // 2
         enough = half_width(middle) <= within * question.span
         few, many = (few, middle) if enough else (middle, many)
     return many * drawn_from
+
+
+def shuffled_half_width(
+    question: Question, people: People, truth: float, reports: int, drawn_from: int, delta: float
+) -> float:
+    """Return the 95 % half width with a shuffler, by formula.
+
+    `truth` is that of the label: a share, or a mean in the question's units.
+    """
+    asked = reports / drawn_from
+    mixed = report_epsilon(question.epsilon, int(asked), delta)
+    noise, spread = people.shuffled_variance(mixed, truth)
+    return Z95 * question.span * math.sqrt((noise + spread * (1 - 1 / drawn_from)) / asked)
