@@ -1,0 +1,114 @@
+"""Formulas of the studies: each against one value computed independently, and against one twin.
+
+A twin is the formula with a plausible fault; it must fail the same check.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.simulations import simulate
+from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.studies.bit import drawn_price
+from deniable.simulations.studies.median.quantile_search import CENTRAL, HALF, NONE, choose
+from deniable.simulations.studies.regression import logistic_slope as logistic
+from deniable.simulations.studies.regression.slope_questions import van_trees
+from deniable.simulations.studies.subsample_aggregate import least
+
+
+@pytest.mark.parametrize("h", [0.01, 0.3])
+def test_van_trees_uses_the_information_of_its_prior(h: float) -> None:
+    """The information of cos^2(π v / 2h) / h, by quadrature of p'^2 / p."""
+
+    def integrand(v: float) -> float:
+        slope = -(math.pi / (2 * h * h)) * math.sin(math.pi * v / h)
+        return slope**2 / (math.cos(math.pi * v / (2 * h)) ** 2 / h)
+
+    prior = quad(integrand, -h, h, epsrel=1e-10)[0]
+    limit = van_trees(50, lambda _away: 3.0, 0.7, [h])
+    assert limit == pytest.approx(0.7**2 / (50 * 3.0 + prior), rel=1e-9)
+    assert limit != pytest.approx(0.7**2 / (50 * 3.0 + (math.pi / (2 * h)) ** 2), rel=1e-3)
+
+
+def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
+    """An estimate of 0 has the prior's variance, h^2 (1/3 - 2/π^2). Twin: π / 2h exceeds it."""
+    h = 0.2
+    ignoring = h**2 * (1 / 3 - 2 / math.pi**2)
+    assert van_trees(0, lambda _away: 1.0, 1.0, [h]) <= ignoring
+    assert (2 * h / math.pi) ** 2 > ignoring
+
+
+def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
+    """A curator's limit with 1,000 people, by a fine search over h and information by hand."""
+    response, people = RandomizedResponse(Epsilon("1")), 1_000
+    x = np.arange(1, 16, 2) / 16
+
+    def information(slope: float) -> float:
+        sigma = 1 / (1 + np.exp(-slope * x))
+        return float((x**2 * sigma * (1 - sigma)).mean())
+
+    bounds = {
+        factor: max(
+            1 / (people * information(max(0.0, 0.5 - h)) + (math.pi / (factor * h)) ** 2)
+            for h in np.geomspace(0.05, 0.5, 400)
+        )
+        for factor in (1, 2)
+    }
+    limit = logistic.known_errors(response, people)[logistic.EXPONENTIAL].limit
+    assert limit == pytest.approx(bounds[1], rel=2e-3)
+    assert limit != pytest.approx(bounds[2], rel=2e-2)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2"])
+def test_two_noisy_counts_are_guessed_from_one_of_them(epsilon: str) -> None:
+    """Counts with and without a person, at ε / 2 each, by the sum over all noise. Twin: at ε."""
+    rows = simulate("attack", epsilon=epsilon, off=0, people=10, repetitions=2).rows
+    (row,) = (r for r in rows if (r["attack"], r["model"]) == ("difference", "central"))
+    right = {}
+    for share in (0.5, 1.0):
+        noise = DiscreteLaplace(Epsilon(str(share * float(epsilon))))
+        right[share] = math.fsum(
+            max(noise.probability(z), noise.probability(z - 1)) / 2 for z in range(-400, 401)
+        )
+    assert row["exact"] == pytest.approx(right[0.5], rel=1e-9)
+    assert row["exact"] != pytest.approx(right[1.0], rel=1e-2)
+
+
+def test_the_price_of_a_small_share_counts_its_own_sampling() -> None:
+    """(V + s (1 - s)) / (s (1 - s)) at s = 0.1, from a report's variance. Twin: s = 1/2."""
+    e, share = math.exp(1.0), 0.1
+    keep, lie = e / (1 + e), 1 / (1 + e)
+    yes = share * keep + (1 - share) * lie
+    report = yes * (1 - yes) / (keep - lie) ** 2
+    assert drawn_price(1.0, share) == pytest.approx(report / (share * (1 - share)), rel=1e-12)
+    assert drawn_price(1.0, share) != pytest.approx(drawn_price(1.0, 0.5), rel=0.1)
+
+
+def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
+    """8 / (ε n f)^2: the exponential mechanism on a fine even grid, by its own draws.
+
+    Within 6.5 Monte-Carlo errors. Twin: half of it, as if weights had the whole ε.
+    """
+    epsilon, people, n = 0.1, 10_000, 40_000
+    spacing = 1 / (people * HALF.density)
+    points = np.tile(np.arange(-1_000, 1_001) * spacing, (n, 1))
+    chosen = choose(points, people // 2 - 1_000, people, epsilon, np.random.default_rng(20261118))
+    squares = chosen**2
+    error = squares.std() / math.sqrt(n)
+    limits = (HALF.limit(series, Epsilon("0.1"), people) for series in (CENTRAL, NONE))
+    added = next(limits) - next(limits)
+    assert abs(squares.mean() - added) <= 6.5 * error + 0.01 * added
+    assert abs(squares.mean() - added / 2) > 6.5 * error + 0.01 * added
+
+
+def test_no_centre_is_known_better_than_its_range_and_people_allow() -> None:
+    """Without people, at most the variance of a cos^2 prior on 20 deviations; with many, 1 / n."""
+    prior = 10**2 * (1 / 3 - 2 / math.pi**2)
+    assert least(0) == pytest.approx(10**2 / math.pi**2, rel=1e-12)
+    assert least(0) <= prior
+    assert (20 / math.pi) ** 2 > prior  # twin: the whole width in place of its half
+    assert least(10**9) == pytest.approx(1e-9, rel=1e-6)
