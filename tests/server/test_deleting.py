@@ -62,7 +62,7 @@ def test_it_goes_with_all_its_data_and_the_other_stays(place: Place) -> None:
     run("survey", "close", gone.id, *option(place))
     done = run("survey", "delete", gone.id, "--yes", *option(place))
     assert done.returncode == 0, done.stderr
-    assert "What stays: its id" in done.stderr
+    assert "Not deleted: its id" in done.stderr
     with open_store(place) as store:
         assert [each.id for each in Catalogue(store).surveys()] == [stays.id]
         assert (store.tallies(gone.sequence), store.counters(gone.sequence)) == ([], {})

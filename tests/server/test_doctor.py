@@ -1,4 +1,4 @@
-"""`deniable doctor --data`: what a disk has damaged is named, and what can be is counted anew."""
+"""`deniable doctor --data`: damage is named, and damaged tallies are counted again."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_whole_folder_is_well_also_while_it_is_served(data: Path) -> None:
         os.close(handle)
     assert doctor(data, "--repair") == (0, [])
     _, text, _ = run("--data", data)
-    assert "tallies: as their envelopes say: 2" in text
+    assert "tallies: equal to their envelopes: 2" in text
 
 
 TALLY_FAULTS = {
@@ -121,7 +121,7 @@ def test_a_tally_is_counted_anew_from_its_envelopes(data: Path, fault: str) -> N
     assert (code, TALLY_FAULTS[fault] in found["says"]) == (1, True)
     assert "--repair" in found["cure"]
     code, (found,) = doctor(data, "--repair")
-    assert (code, found["says"]) == (0, f"round 0 of all: counted anew, {REPORTS} reports")
+    assert (code, found["says"]) == (0, f"round 0 of all: counted again, {REPORTS} reports")
     assert cells(data) == before
     assert doctor(data) == (0, [])
 
@@ -142,7 +142,7 @@ def test_damaged_envelopes_are_named_and_their_tally_is_left_alone(data: Path) -
     before = cells(data)
     for more in ([], ["--repair"]):
         code, (found,) = doctor(data, *more)
-        assert (code, "envelopes of it are damaged" in found["says"]) == (1, True)
+        assert (code, "some of its envelopes are damaged" in found["says"]) == (1, True)
         assert "deniable restore FILE --data NEW" in found["cure"]
     assert cells(data) == before
 
@@ -195,9 +195,9 @@ def test_one_verb_looks_at_servers_and_devices(data: Path, tmp_path: Path) -> No
     _, text, _ = run("--state", tmp_path / "state", "--json")
     assert json.loads(text)["checks"]
     code, _, errors = run("--state", tmp_path / "state", "--data", data)
-    assert (code, "by themselves" in errors) == (2, True)
+    assert (code, "in separate commands" in errors) == (2, True)
     code, _, errors = run()
-    assert (code, "name what to look at" in errors) == (2, True)
+    assert (code, "choose what to check" in errors) == (2, True)
     code, _, errors = run("--data", tmp_path / "none")
     assert (code, "holds no data of deniable" in errors) == (2, True)
 

@@ -20,9 +20,10 @@ from pathlib import Path
 import pytest
 
 from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, SqliteStore, Upload, back_up
+from deniable.server.store import PublishedSurvey, SqliteStore, Upload
 from deniable.server.store.records import Kept
 from deniable.server.store.sqlite import bucket, envelope_rows
+from deniable.server.store.sqlite.backup_file import back_up
 from deniable.server.surveys.catalogue import Catalogue
 from tests.server.surveys import DECEMBER, published, survey
 

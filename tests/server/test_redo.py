@@ -16,16 +16,9 @@ import pytest
 from deniable.server.intake.commit import commit, open_recovered, recover
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.intake.writer import Writer, _Request
-from deniable.server.store import (
-    Damaged,
-    PublishedSurvey,
-    SqliteStore,
-    Store,
-    StoreLost,
-    Upload,
-    back_up,
-)
+from deniable.server.store import Damaged, PublishedSurvey, SqliteStore, Store, StoreLost, Upload
 from deniable.server.store.sqlite import redo_file
+from deniable.server.store.sqlite.backup_file import back_up
 from deniable.server.store.sqlite.redo_file import HALF_BYTES, RedoFile
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock

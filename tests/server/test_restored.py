@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from deniable.server.http.auth import new_token
-from deniable.server.store import FILE, Cells, PublishedSurvey, create_store, open_store, restore
+from deniable.server.store import FILE, Cells, PublishedSurvey, create_store, open_store
+from deniable.server.store.sqlite.backup_file import restore
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
 from tests.command import asked_json, run
@@ -79,7 +80,7 @@ def test_a_server_goes_on_from_a_backup_and_what_is_lost_is_what_came_after(
         device.stopped.set()
         device.join(PATIENCE)
     done = run("restore", copy, "--data", again)
-    assert "What was acknowledged after the backup is lost" in done.stdout
+    assert "Reports acknowledged after the backup are lost" in done.stdout
     with open_store(again) as store:
         held = store.report_totals()[asked.sequence] // EACH
         assert f"with {held * EACH:,} reports counted" in done.stdout

@@ -17,8 +17,8 @@ from deniable.server.store.sqlite.redo_file import FILE_BYTES, HALF_BYTES, RedoF
 from deniable.shared.errors import StoreUnusable
 from tests.server.surveys import published, survey
 from tests.server.test_damage import LOG, Left, left, served
+from tests.server.test_damaged_files import FRAME, MANY, ruined
 from tests.server.test_doctor import doctor, run
-from tests.server.test_mending import FRAME, MANY, ruined
 from tests.server.test_redo import some, write
 
 __all__ = ["left"]  # a fixture
@@ -222,7 +222,7 @@ def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
     kept = [f"{FILE}-wal.damaged", f"{FILE}.damaged", f"{redo_file.FILE}.damaged"]
     for name in kept:
         assert f"ok     aside: {name} was set aside: it holds reports" in text
-        assert f"delete it: rm {data / name}" in text
+        assert f"no longer need it: rm {data / name}" in text
         (data / name).unlink()
     assert "set aside" not in run("--data", data)[1]
 

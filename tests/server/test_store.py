@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.store import FILE, SqliteStore, back_up, restore
+from deniable.server.store import FILE, SqliteStore
+from deniable.server.store.sqlite.backup_file import back_up, restore
 from deniable.server.store.sqlite.sqlite_database import SCHEMA, VERSION
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 from tests.server.surveys import DECEMBER, envelope, published, survey

@@ -18,7 +18,8 @@ import pytest
 
 from deniable.server.intake.commit import open_recovered
 from deniable.server.intake.recount import compare
-from deniable.server.store import Inspection, SqliteStore, Upload
+from deniable.server.store import SqliteStore, Upload
+from deniable.server.store.sqlite.inspection import Inspection
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
 from tests.server.power.disk import LOSSES, Disk, Loss, Operation, recorded

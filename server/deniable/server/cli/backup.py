@@ -1,4 +1,4 @@
-"""`deniable backup` and `deniable restore`: the whole store as one file."""
+"""`deniable backup` and `deniable restore`: copy a store to one file, and back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from deniable.server.cli.place import add_place, folder
 from deniable.shared.cli.verb import Verb
 
 BY_PG_DUMP = (
-    "a database is copied by PostgreSQL's own tools, also while servers use it: "
+    "back up a database with PostgreSQL's own tools, also while servers use it: "
     "pg_dump --format=custom --file=FILE DATABASE"
 )
 BY_PG_RESTORE = (
-    "a database is restored by PostgreSQL's own tools, into a new one: createdb NEW, then "
+    "restore a database with PostgreSQL's own tools, into a new one: createdb NEW, then "
     "pg_restore --exit-on-error --dbname=NEW FILE"
 )
 
@@ -31,35 +31,35 @@ def restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run_backup(chosen: Namespace) -> int:
+def run_backup(args: Namespace) -> int:
     from deniable.server.intake.commit import open_recovered
-    from deniable.server.store import back_up
+    from deniable.server.store.sqlite.backup_file import back_up
 
-    data = folder(chosen.data, BY_PG_DUMP)
+    data = folder(args.data, BY_PG_DUMP)
     with open_recovered(data):
-        size = back_up(data, chosen.to)
-    if chosen.json:
-        print(json.dumps({"file": str(chosen.to), "bytes": size}))
+        size = back_up(data, args.to)
+    if args.json:
+        print(json.dumps({"file": str(args.to), "bytes": size}))
     else:
         print(
-            f"{chosen.to}: {size:,} bytes, checked. "
+            f"{args.to}: {size:,} bytes, checked. "
             "It holds reports and hashed tokens: keep it private."
         )
     return 0
 
 
-def run_restore(chosen: Namespace) -> int:
-    from deniable.server.store import restore
+def run_restore(args: Namespace) -> int:
+    from deniable.server.store.sqlite.backup_file import restore
 
-    reports = restore(chosen.file, folder(chosen.data, BY_PG_RESTORE))
-    if chosen.json:
-        print(json.dumps({"data": str(chosen.data), "reports": reports}))
+    reports = restore(args.file, folder(args.data, BY_PG_RESTORE))
+    if args.json:
+        print(json.dumps({"data": str(args.data), "reports": reports}))
     else:
         counted = "1 report" if reports == 1 else f"{reports:,} reports"
         print(
-            f"{chosen.data} is restored, with {counted} counted. What was acknowledged after the "
-            "backup is lost: devices do not send it again.\n"
-            f"Start it: deniable serve --data {chosen.data}"
+            f"{args.data} is restored, with {counted} counted. Reports acknowledged after the "
+            "backup are lost: devices do not send them again.\n"
+            f"Start it: deniable serve --data {args.data}"
         )
     return 0
 

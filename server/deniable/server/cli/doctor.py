@@ -1,4 +1,4 @@
-"""`deniable doctor --data`: whether a data folder is what was written, and counts put right."""
+"""`deniable doctor --data`: check a data folder, and count damaged tallies again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from deniable.shared.cli.verb import Finding, Verb, show_findings
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 
 if TYPE_CHECKING:
-    from deniable.server.intake.recount import Compared
     from deniable.server.store import PublishedSurvey, SurveyRow
 
 RESTORE = (
@@ -22,15 +21,15 @@ RESTORE = (
     "what was accepted since is lost"
 )
 IF_NOT_WHOLE = f"if the next lines find the database or a round damaged, {RESTORE}"
-ROOM = "make room on that disk, then once more: a full one damages nothing"
+ROOM = "make room on that disk, then run it again: a full disk damages nothing"
 ASIDE = (
-    "{name} was set aside: it holds reports, a log also the order in which they came, and neither "
-    "retention nor `survey delete` reaches it"
+    "{name} was set aside: it holds reports, and a log also shows the order in which they came; "
+    "neither retention nor `survey delete` reaches it"
 )
-DONE = "when you are done with it, delete it: rm {file}"
+DONE = "delete it when you no longer need it: rm {file}"
 NO_FOLDER = (
-    "only a data folder is checked here: of a database, PostgreSQL's own tools say whether it is "
-    "whole, such as pg_amcheck"
+    "this command checks data folders only; check a database with PostgreSQL's own tools, such as "
+    "pg_amcheck"
 )
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
@@ -38,9 +37,9 @@ WORDS = {
     "missing": "its tally is missing, and its envelopes are there",
     "damaged": "its tally is damaged, and its envelopes are whole",
     "damaged-for-good": "its tally is damaged or missing, and its envelopes are deleted or may be",
-    "envelopes-damaged": "envelopes of it are damaged, and no more are taken where these lie",
+    "envelopes-damaged": "some of its envelopes are damaged; none are accepted in their place",
     "envelopes-lost": "its tally stays, but envelopes of it are lost: sent again, they count again",
-    "unknown-survey": "it is of a survey that is not there or cannot be read",
+    "unknown-survey": "its survey is missing or cannot be read",
 }
 
 
@@ -49,27 +48,31 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="and set damaged files aside, and count damaged rounds anew from their envelopes",
+        help="set damaged files aside, and count damaged rounds again from their envelopes",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(chosen: Namespace) -> int:
-    if getattr(chosen, "server", None) is not None or getattr(chosen, "state", None) is not None:
-        raise WrongUse("--data is a server's folder: look at --server and --state by themselves")
-    data = folder(chosen.data, NO_FOLDER)
-    with _alone(data, chosen.repair):
-        found = chain(_findings(data, chosen.repair), _asides(data))
-        return show_findings(found, chosen)
+def run(args: Namespace) -> int:
+    if getattr(args, "server", None) is not None or getattr(args, "state", None) is not None:
+        raise WrongUse("check --data, --server and --state in separate commands")
+    data = folder(args.data, NO_FOLDER)
+    with _alone(data, args.repair):
+        found = chain(_findings(data, args.repair), _asides(data))
+        return show_findings(found, args)
 
 
 @contextmanager
 def _alone(data: Path, repair: bool) -> Iterator[None]:
-    """A repair waits for nobody: refused while a server serves the folder."""
+    """Check that this is a data folder, and hold its lock for a repair.
+
+    A repair waits for nobody: it is refused while a server uses the folder.
+    """
     import os
 
     from deniable.server.process.lock import take_lock
-    from deniable.server.store import damaged_files, open_store
+    from deniable.server.store import open_store
+    from deniable.server.store.sqlite.damaged_files import damaged_files
 
     if not any(damaged_files(data)):
         open_store(data).close()  # which says what is wrong with a folder that is none
@@ -85,7 +88,8 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
     from deniable.server.intake.commit import open_recovered
-    from deniable.server.store import Inspection, damaged_files, set_aside, wants_room
+    from deniable.server.store.sqlite.damaged_files import damaged_files, set_aside, wants_room
+    from deniable.server.store.sqlite.inspection import Inspection
 
     try:
         if repair:
@@ -112,14 +116,14 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
 
 
 def _asides(data: Path) -> Iterator[Finding]:
-    from deniable.server.store import asides
+    from deniable.server.store.sqlite.damaged_files import asides
 
     for name in asides(data):
         yield Finding("aside", True, ASIDE.format(name=name), DONE.format(file=data / name))
 
 
 def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
-    """By sequence; and those that are not what was published."""
+    """Return the surveys by sequence, and findings for those that are not what was published."""
     from deniable.server.store import open_store
 
     surveys: dict[int, PublishedSurvey] = {}
@@ -134,13 +138,13 @@ def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
 
 
 def _register(data: Path, surveys: dict[int, PublishedSurvey]) -> Finding:
-    """Whether its chain fits together, and names every survey that is there."""
+    """Check that the register's chain fits together, and names every survey that is there."""
     from deniable.server.store import first_fault, open_store
 
     with open_store(data) as store:
         entries = store.register()
-    missing = {each.id for each in surveys.values()} - {each.survey for each in entries}
-    fault = first_fault(entries) or ("it lacks a survey that is published" if missing else None)
+    missing = {row.id for row in surveys.values()} - {entry.survey for entry in entries}
+    fault = first_fault(entries) or ("a published survey is missing from it" if missing else None)
     cure = RESTORE if fault else ""
     return Finding("register", fault is None, fault or f"whole: {len(entries)} entries", cure)
 
@@ -157,29 +161,23 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
     from datetime import UTC, datetime
 
     from deniable.server.intake.recount import CURABLE, compare
-    from deniable.server.store import Inspection
+    from deniable.server.store.sqlite.inspection import Inspection
 
     well = {"equal": 0, "sealed": 0}
     with Inspection.of(data, writes=repair) as inspection:
-        for each in list(compare(inspection, surveys, datetime.now(UTC))):
-            if each.verdict in well:
-                well[each.verdict] += 1
-            elif repair and each.verdict in CURABLE and each.recount is not None:
-                counts = each.recount
-                inspection.count_as(each.survey, each.round, counts.reports, counts.cells)
-                yield Finding(
-                    "round", True, f"{_named(each)}: counted anew, {counts.reports:,} reports"
-                )
+        for compared in list(compare(inspection, surveys, datetime.now(UTC))):
+            name, verdict = f"round {compared.round} of {compared.name}", compared.verdict
+            if verdict in well:
+                well[verdict] += 1
+            elif repair and verdict in CURABLE and (counts := compared.recount) is not None:
+                inspection.count_as(compared.survey, compared.round, counts.reports, counts.cells)
+                yield Finding("round", True, f"{name}: counted again, {counts.reports:,} reports")
             else:
-                cure = REPAIR if each.verdict in CURABLE else RESTORE
-                yield Finding("round", False, f"{_named(each)}: {WORDS[each.verdict]}", cure)
-    says = f"as their envelopes say: {well['equal']}"
+                cure = REPAIR if verdict in CURABLE else RESTORE
+                yield Finding("round", False, f"{name}: {WORDS[verdict]}", cure)
+    says = f"equal to their envelopes: {well['equal']}"
     more = f"; whole, with their envelopes deleted: {well['sealed']}"
     yield Finding("tallies", True, says + (more if well["sealed"] else ""))
-
-
-def _named(each: Compared) -> str:
-    return f"round {each.round} of {each.name}"
 
 
 DOCTOR = Verb(

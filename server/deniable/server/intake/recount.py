@@ -15,14 +15,8 @@ import numpy as np
 
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.upkeep import purged_from
-from deniable.server.store import (
-    Damaged,
-    Inspection,
-    Kept,
-    KeptTally,
-    PublishedSurvey,
-    RoundTally,
-)
+from deniable.server.store import Damaged, Kept, PublishedSurvey, RoundTally
+from deniable.server.store.sqlite.inspection import Inspection, KeptTally
 from deniable.shared.errors import InvalidEnvelope
 
 BYTES_AT_ONCE = 2**20  # bytes of payloads that are counted together

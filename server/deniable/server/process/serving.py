@@ -17,13 +17,8 @@ from deniable.server.process.logs import logging_config
 from deniable.server.process.port import claim_port
 from deniable.server.process.settings import Settings
 from deniable.server.process.worker import load
-from deniable.server.store import (
-    Place,
-    check_tables,
-    create_folder,
-    create_store,
-    is_begun,
-)
+from deniable.server.store import Place, create_folder, create_store, is_begun
+from deniable.server.store.sqlite.inspection import check_tables
 
 FIRST_TOKEN = timedelta(days=365)
 STOP_SECONDS = 10

@@ -31,14 +31,6 @@ from deniable.server.store.records import (
     UploadKey,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, first_fault, next_entry
-from deniable.server.store.sqlite.backup_file import back_up, restore
-from deniable.server.store.sqlite.damaged_files import (
-    asides,
-    damaged_files,
-    set_aside,
-    wants_room,
-)
-from deniable.server.store.sqlite.inspection import Inspection, KeptTally, check_tables
 from deniable.server.store.sqlite.sqlite_database import FILE, create_folder, is_begun
 from deniable.server.store.sqlite.sqlite_store import SqliteStore
 
@@ -52,9 +44,7 @@ __all__ = [
     "Damaged",
     "Database",
     "Event",
-    "Inspection",
     "Kept",
-    "KeptTally",
     "Place",
     "PublishedSurvey",
     "Purged",
@@ -71,19 +61,12 @@ __all__ = [
     "Unsettled",
     "Upload",
     "UploadKey",
-    "asides",
-    "back_up",
-    "check_tables",
     "create_folder",
     "create_store",
-    "damaged_files",
     "first_fault",
     "is_begun",
     "next_entry",
     "open_store",
-    "restore",
-    "set_aside",
-    "wants_room",
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from urllib.parse import quote, urlencode
 
 from deniable.shared.errors import StoreUnusable, WrongUse
 
@@ -36,6 +35,8 @@ class Database:
             )
 
     def __str__(self) -> str:
+        from urllib.parse import quote, urlencode
+
         said = {name: str(value) for name, value in self.parameters().items()}
         hosts, ports = said.get("host", ""), said.get("port", "")
         socket = hosts.startswith("/")

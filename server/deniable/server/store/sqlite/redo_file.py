@@ -41,6 +41,7 @@ FILE_BYTES = 2 * HALF_BYTES
 SECTOR_BYTES = 512
 _SUM = struct.Struct("<I")
 SECTOR_ROOM = SECTOR_BYTES - _SUM.size
+ZEROS = bytes(SECTOR_BYTES)
 MAX_CONTENT_BYTES = HALF_BYTES // SECTOR_BYTES * SECTOR_ROOM
 REREAD_SECONDS = 0.01  # longer than a server takes to write what was read half written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -224,7 +225,7 @@ def _whole_content(half: bytes) -> bytes:
 def _stated_bytes(half: bytes) -> int:
     """Return how many bytes of content were written to a half, as far as its head can be read."""
     first = half[:SECTOR_BYTES]
-    if any(first) and not _is_whole(first):
+    if first != ZEROS and not _is_whole(first):
         return len(half.rstrip(b"\0"))
     return int(_HEAD.unpack_from(first)[0])
 
@@ -246,12 +247,12 @@ def _kept_in(file: Path) -> Iterator[Unsettled]:
 
 def _damaged(content: bytes) -> list[int]:
     """Return the places of sectors that nobody has written so, and of a missing end."""
-    if not any(content):
+    if content == bytes(len(content)):
         return []
     places = [
         start
         for start in range(0, len(content), SECTOR_BYTES)
-        if any(sector := _sector(content, start)) and not _is_whole(sector)
+        if (sector := _sector(content, start)) != ZEROS and not _is_whole(sector)
     ]
     return places if len(content) >= FILE_BYTES else [*places, len(content)]
 

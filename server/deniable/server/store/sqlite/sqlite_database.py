@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -54,7 +53,6 @@ LOST = (  # not a full disk, which only needs room
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_CANTOPEN,
 )
-log = logging.getLogger("deniable.server")
 
 
 def create_folder(data: Path) -> None:
@@ -93,7 +91,9 @@ def check_database(data: Path) -> None:
         )
     check_version(data / FILE)
     if fault_of(data / FILE) is not None:
-        log.warning(CUT_OFF, data / FILE)
+        import logging
+
+        logging.getLogger("deniable.server").warning(CUT_OFF, data / FILE)
 
 
 def check_version(file: Path) -> None:

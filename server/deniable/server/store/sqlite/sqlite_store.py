@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -91,7 +91,8 @@ class SqliteStore(SqlStore):
     def check_writable(self) -> None:
         with self._writing("begin to write"):
             pass
-        if shutil.disk_usage(self._data).free < MIN_FREE_BYTES:
+        disk = os.statvfs(self._data)
+        if disk.f_bavail * disk.f_frsize < MIN_FREE_BYTES:
             raise StoreUnusable(
                 f"the disk has less than {MIN_FREE_BYTES // 2**20} MiB free; make room"
             )

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from deniable.server.intake.commit import open_recovered
-from deniable.server.store import FILE, back_up, restore
+from deniable.server.store import FILE
 from deniable.server.store.sqlite import redo_file
+from deniable.server.store.sqlite.backup_file import back_up, restore
 from deniable.server.store.sqlite.wal_check import fault_of
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import CONTENT_TYPE
