@@ -1,9 +1,9 @@
-"""A desktop script: it runs a program, and tells a crowd's statistics whether that ended well.
+"""A desktop script that runs a program and answers whether the program ended well.
 
     python client/examples/desktop.py --survey app-health.json -- make test
 
-Asks for consent once, in the survey's own words, and answers for every run, good or bad: to answer
-only after a crash would tell that there was one. It ends as the program ended.
+It asks for consent once, in the survey's own words, and answers for every run, good or bad: an
+answer only after a crash would reveal the crash. Its exit code is that of the program.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--survey", type=Path, required=True, help="as it ships with the app")
+    parser.add_argument("--survey", type=Path, required=True, help="the shipped survey")
     parser.add_argument("--server", default="http://127.0.0.1:8000")
-    parser.add_argument("program", nargs="+", help="what to run")
-    wanted = parser.parse_args()
-    shipped = wanted.survey.read_bytes()
+    parser.add_argument("program", nargs="+", help="the program to run")
+    args = parser.parse_args()
+    shipped = args.survey.read_bytes()
     policy = Policy(keys=[json.loads(shipped)["key"]], questions=ASKED)
     state = state_folder("deniable-desktop-example")
     begun = time.monotonic()
-    code = subprocess.call(wanted.program)
+    code = subprocess.call(args.program)
     minutes = (time.monotonic() - begun) / 60
-    with Client(wanted.server, policy=policy, state=state) as client:
+    with Client(args.server, policy=policy, state=state) as client:
         ask_once(client, shipped)
         outcome = client.answer("app-health", crashed=code != 0, minutes=minutes, browser=None)
     print(f"{outcome.status}: {outcome.detail}", file=sys.stderr)

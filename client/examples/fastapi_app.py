@@ -1,12 +1,12 @@
-"""The same for an API, with FastAPI: three routes that an app of yours calls.
+"""An API with FastAPI that asks its users: three routes for your app to call.
 
     DENIABLE_SURVEY=app-health.json uvicorn --app-dir client/examples fastapi_app:app --port 5000
 
-    GET  /consent    whether to ask, and with which words
+    GET  /consent    whether to ask, and the text to show
     PUT  /consent    true or false
-    POST /health     the answers, in the body: logs of requests leave bodies out
+    POST /health     the answers, in the body: access logs omit bodies
 
-X-User stands for the id that your login knows; never take it from what a request claims.
+X-User stands for the id from your login; never take an id from the request itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 
 
 def opened() -> tuple[Client, bytes]:
-    """The client, and the survey as it ships."""
+    """Return the client and the shipped survey."""
     shipped = Path(os.environ["DENIABLE_SURVEY"]).read_bytes()
     policy = Policy(keys=[json.loads(shipped)["key"]], questions=ASKED)
     server = os.environ.get("DENIABLE_SERVER", "http://127.0.0.1:8000")
@@ -35,7 +35,7 @@ def opened() -> tuple[Client, bytes]:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """One client for the process; what still waits when it ends is sent, or is on disk."""
+    """Keep one client for the process, and send the waiting reports at its end."""
     app.state.client, app.state.shipped = opened()
     yield
     app.state.client.close()
@@ -49,23 +49,23 @@ def current_person(request: Request, x_user: Annotated[str, Header()]) -> Person
     return client.person(x_user)
 
 
-Whoever = Annotated[Person, Depends(current_person)]
+CurrentPerson = Annotated[Person, Depends(current_person)]
 
 
 @app.get("/consent")
-def asked(request: Request, person: Whoever) -> dict[str, Any]:
+def asked(request: Request, person: CurrentPerson) -> dict[str, Any]:
     told = request.app.state.client.describe("app-health", shipped=request.app.state.shipped)
     ask = person.consented is None and isinstance(told, Description)
     return {"ask": ask, "text": told.text if isinstance(told, Description) else ""}
 
 
 @app.put("/consent")
-def consent(person: Whoever, agreed: Annotated[bool, Body(strict=True)]) -> dict[str, bool]:
+def consent(person: CurrentPerson, agreed: Annotated[bool, Body(strict=True)]) -> dict[str, bool]:
     return {"kept": person.consent(agreed)}
 
 
 @app.post("/health")
-async def health(person: Whoever, said: dict[str, Any]) -> dict[str, str]:
-    """A missing answer is None: a request that were refused for a value would show the value."""
+async def health(person: CurrentPerson, said: dict[str, Any]) -> dict[str, str]:
+    """Pass None for a missing answer: a refusal for a value would reveal the value."""
     answers = {name: said.get(name) for name in ASKED}
     return {"status": (await person.aanswer("app-health", **answers)).status}

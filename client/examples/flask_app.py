@@ -1,9 +1,9 @@
-"""A web app with Flask that asks its users: in words, once, and shows them what was sent.
+"""A web app with Flask that asks its users once, and shows them their reports.
 
     DENIABLE_SURVEY=app-health.json flask --app client/examples/flask_app.py run --port 5000
 
-The file is the survey as it ships with the app: client/README.md, "Examples", says how to make it.
-Whoever signs in under a name is that person; an app of yours takes the id from its own login.
+The file is the survey that ships with the app: client/README.md, "Examples", shows how to make it.
+Anyone can sign in here under any name; your app takes the id from its own login.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response
 from deniable.client import Client, Description, Person, Policy, state_folder
 
 ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
-BROWSERS = ("firefox", "edg", "chrome", "safari")  # Edge says Chrome, too, and Chrome says Safari
+BROWSERS = ("firefox", "edg", "chrome", "safari")  # Edge also names Chrome, and Chrome names Safari
 
 ASK = "<pre style=white-space:pre-wrap>{}</pre><form method=post action=/consent>{}</form>"
 AGREE = "<button name=agreed value=yes>Yes</button> <button name=agreed value=no>No</button>"
@@ -52,7 +52,7 @@ def create_app() -> Flask:
 
     @app.post("/login")
     def login() -> Response:
-        session["user"] = request.form["user"] or "nobody"
+        session["user"] = request.form["user"] or "guest"
         return redirect("/")
 
     @app.post("/consent")
@@ -62,7 +62,7 @@ def create_app() -> Flask:
 
     @app.post("/leave")
     def leave() -> Response:
-        """Everyone answers, whatever is true: that somebody does must tell nothing."""
+        """Answer for everyone, whatever is true: a call must reveal nothing."""
         person().answer("app-health", crashed=False, minutes=12, browser=_browser())
         session.clear()
         return redirect("/")

@@ -3,8 +3,8 @@
 import { Unusable } from "./survey.js";
 
 /**
- * A record is on disk when its transaction has completed (`durability: "strict"`); `add` fails where
- * there is a record already, so one tab at most creates it.
+ * A record is on disk when its transaction has completed (`durability: "strict"`). `add` fails if the
+ * record exists, so only one tab creates it.
  * @param {string} [name] of the database @returns {import("./ledger.js").Storage}
  */
 export function browserStorage(name = "deniable") {
@@ -45,7 +45,7 @@ export function browserStorage(name = "deniable") {
   };
 }
 
-/** AbortError where there is none, and none is made. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
+/** Reject with AbortError if there is no database and none is made. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
 const open = (name, make) =>
   new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);

@@ -1,4 +1,4 @@
-/** The client: what an app calls to let its users answer surveys that hold nobody's answer. */
+/** The client: an app calls it to let its users answer surveys without revealing their answers. */
 
 import { envelopeId, packEnvelope } from "./envelope.js";
 import { charge, overspent, readLedger } from "./ledger.js";
@@ -10,10 +10,10 @@ import { checkedAddress } from "./transport.js";
 /**
  * @typedef {"queued" | "already-answered" | "budget-spent" | "refused" | "no-survey" | "closed" | "no-consent" | "unavailable"} Status
  * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
- *   holds no answer and may be logged; `unfit` names the answers that did not fit, and is not enumerable
+ *   contains no answer and may be logged; `unfit` names the answers that did not fit, and is not enumerable
  */
 
-/** A question that the app's own policy does not declare. Never carries the answer. */
+/** An error for a question that the app's own policy does not declare. It never contains the answer. */
 export class InvalidAnswer extends Error {}
 
 export class Client {
@@ -24,12 +24,12 @@ export class Client {
   #draw;
   #surveys;
   #outbox;
-  #withdrawn = false; // from this object: that holds even where the disk fails
+  #withdrawn = false; // through this object; holds even if the disk fails
 
   /**
    * @param {string} server
    * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number}} options
-   *   `sendWithin`: a report is sent at a random moment of so many seconds
+   *   `sendWithin`: a report is sent at a random moment within this many seconds
    */
   constructor(server, { policy, storage, now = Date.now, draw = kernelDraw, sendWithin = 60 }) {
     this.#server = checkedAddress(server);
@@ -45,17 +45,17 @@ export class Client {
       1_000 * sendWithin,
       () => this.#consent(),
     );
-    this.#outbox.schedule(0); // what an earlier process or page has left
+    this.#outbox.schedule(0); // reports of an earlier process or page
   }
 
-  /** Whether the person agreed, or refused; undefined if nobody has asked: only then ask. @returns {Promise<boolean | undefined>} */
+  /** Whether the person agreed; undefined if the person was never asked: ask only then. @returns {Promise<boolean | undefined>} */
   async consented() {
     return this.#withdrawn
       ? false
       : (await this.#storage.get("consent").catch(() => undefined))?.given;
   }
 
-  /** Remember that the person agrees, or withdraw, which deletes what was not sent. Whether it is on disk. @param {boolean} given */
+  /** Record that the person agrees, or withdraw and delete unsent reports. Return whether it is on disk. @param {boolean} given */
   async consent(given) {
     if (typeof given !== "boolean") throw new TypeError("consent is true or false");
     this.#withdrawn ||= !given;
@@ -75,8 +75,8 @@ export class Client {
   }
 
   /**
-   * Randomize the answers to a survey, by its name or id, and queue the report. Call it for everyone,
-   * whatever is true. Rejects with nothing but InvalidAnswer, for a name that the policy does not declare.
+   * Randomize the answers to a survey, given by name or id, and queue the report. Call it for everyone,
+   * whatever is true. Rejects only with InvalidAnswer, for a name that the policy does not declare.
    * @param {string} survey @param {Record<string, unknown>} answers @returns {Promise<Outcome>}
    */
   async answer(survey, answers) {
@@ -91,34 +91,32 @@ export class Client {
     } catch (error) {
       return {
         status: "unavailable",
-        detail: error instanceof Unusable
-          ? error.message
-          : "something of this client failed; nothing was sent",
+        detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
       };
     }
   }
 
-  /** Send what waits now, for so many seconds at most; how many still wait. */
+  /** Send the waiting reports, for at most this many seconds. Return how many still wait. */
   async flush(seconds = 2) {
     if (!(await this.#consent().catch(() => undefined))) return 0;
     let timer;
     const late = new Promise((resolve) => timer = setTimeout(resolve, 1_000 * seconds));
     await Promise.race([this.#outbox.send(true), late]);
-    clearTimeout(timer); // or a process of Node's would live on for it
+    clearTimeout(timer); // otherwise a Node process would stay alive for it
     return this.#outbox.waiting().then((names) => names.length, () => 0);
   }
 
-  /** Flush for a second and end the timer. What still waits is on disk. */
+  /** Flush for a second and end the timer. Unsent reports stay on disk. */
   async close() {
     await this.flush(1);
     this.#outbox.close();
   }
 
-  /** Erase everything but the ledger: erasing must not refill a budget. Whether it is done. */
+  /** Erase everything except the ledger: erasing must not refill a budget. Return whether it is done. */
   async forget() {
     this.#withdrawn = true;
     try {
-      const first = await this.#storage.get("consent") ? ["consent"] : []; // then nothing is sent
+      const first = await this.#storage.get("consent") ? ["consent"] : []; // first, so that nothing is sent
       for (const name of [...first, ...await this.#storage.names("")]) {
         if (!name.startsWith("charge-")) await this.#storage.remove(name);
       }
@@ -128,14 +126,14 @@ export class Client {
     }
   }
 
-  /** The id of the consent that holds now. */
+  /** Return the id of the current consent. */
   async #consent() {
     if (this.#withdrawn || overruled()) return undefined;
     const kept = await this.#storage.get("consent");
     return kept?.given === true ? String(kept.id) : undefined;
   }
 
-  /** Consent, survey, policy, ledger, randomizer, outbox: until the noise is drawn nothing depends on a value.
+  /** Consent, survey, policy, ledger, randomizer, outbox: nothing depends on a value before the noise is drawn.
    * @param {string} wanted @param {Record<string, unknown>} answers @returns {Promise<Outcome>} */
   async #answer(wanted, answers) {
     const noConsent = /** @type {const} */ ({
@@ -150,9 +148,9 @@ export class Client {
     if ("status" in found) return found;
     const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
     const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon])),
-      total = survey.epsilon; // not what the drawn question costs: refusals would tell which it is
+      total = survey.epsilon; // not the cost of the drawn question: refusals would reveal which it is
     if ((await this.#consent()) !== consent) return noConsent;
-    for (;;) { // until nobody else charges at the same time
+    for (;;) { // until no other process charges at the same time
       const ledger = await readLedger(this.#storage),
         over = overspent(ledger, costs, total, this.#policy);
       if (ledger.answered.has(`${id} ${round}`)) {
@@ -185,14 +183,14 @@ export class Client {
     return Object.defineProperty(outcome, "unfit", { value: unfit });
   }
 
-  /** Why a survey is not answered, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
+  /** Return why a survey is not answered, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
   #obstacle(survey, names) {
     if (survey.epsilon > this.#policy.roundCap) {
       return "the survey asks for more than maxEpsilonPerRound";
     }
     const asked = survey.questions.map((each) => each.name);
     if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
-      return `the survey is answered whole, and asks for ${asked.join(", ")}`;
+      return `the survey needs an answer to each of its questions: ${asked.join(", ")}`;
     }
     const other = survey.questions.find((each) =>
       this.#policy.questions.get(each.name) !== each.kind
@@ -201,7 +199,7 @@ export class Client {
       `question ${other.name} is asked as a ${other.kind}, and the app declares another kind`;
   }
 
-  /** Once no report of their survey is taken any more, nobody can tell which were made here. */
+  /** Delete keys whose survey accepts no further reports: then its reports cannot be traced to this device. */
   async #expire() {
     const names = await Promise.all(
       ["key-", "closed-"].map((prefix) => this.#storage.names(prefix)),
@@ -215,7 +213,7 @@ export class Client {
 /** @param {number} count */
 const random = (count) => crypto.getRandomValues(new Uint8Array(count));
 
-/** From the kernel, anew for every report, nothing kept; it gives at most 65,536 bytes at once. @param {number} count */
+/** Draw from the kernel, which returns at most 65,536 bytes in one call. Nothing is kept. @param {number} count */
 function kernelDraw(count) {
   const bytes = new Uint8Array(count);
   for (let start = 0; start < count; start += 65_536) {
@@ -224,7 +222,7 @@ function kernelDraw(count) {
   return new DataView(bytes.buffer);
 }
 
-/** Whatever the answers' own code does, it goes the same way. @param {Record<string, unknown>} answers @param {string} name */
+/** Read an answer, whatever its own code does. @param {Record<string, unknown>} answers @param {string} name */
 function valueOf(answers, name) {
   try {
     return answers[name];
@@ -233,7 +231,7 @@ function valueOf(answers, name) {
   }
 }
 
-/** A person or an administrator says no, whatever the app has. */
+/** Whether the environment or the browser refuses, whatever the app has. */
 function overruled() {
   const environment = globalThis.process?.env ?? {},
     browser = /** @type {any} */ (globalThis.navigator);

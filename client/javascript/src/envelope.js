@@ -1,4 +1,4 @@
-/** Envelopes: one report of one survey and round under one id, as bytes. */
+/** The envelope: one report of one survey and round under one id, as bytes. */
 
 import { unhex } from "./survey.js";
 
@@ -21,8 +21,8 @@ function u32(number) {
 }
 
 /**
- * The same on every retry of one round; of two rounds or surveys nobody can tell whose.
- * @param {Uint8Array<ArrayBuffer>} key this survey's own, random, of this device @param {string} survey @param {number} round
+ * Return the id of an envelope: the same on every retry, and not linkable between rounds or surveys.
+ * @param {Uint8Array<ArrayBuffer>} key this device's random key for this survey @param {string} survey @param {number} round
  */
 export async function envelopeId(key, survey, round) {
   const hmac = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, [

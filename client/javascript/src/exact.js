@@ -3,7 +3,7 @@
 export const ONE = 2n ** 64n;
 export const BILLION = 10n ** 9n;
 
-/** @typedef {readonly [bigint, bigint]} Interval a positive real known to lie in it, in 2^-bits */
+/** @typedef {readonly [bigint, bigint]} Interval an interval that contains a positive real, in units of 2^-bits */
 /** @param {bigint} a @param {bigint} b */
 const ceil = (a, b) => (a + b - 1n) / b;
 
@@ -21,7 +21,7 @@ const arithmetic = (bits) => ({
 
 /**
  * e^(numerator / denominator) by its power series. Once n >= 2x each term is at most half the one
- * before, so what is left out is less than the last term, which is below one unit.
+ * before, so the remainder is less than the last term, which is below one unit.
  * @param {bigint} numerator @param {bigint} denominator @param {bigint} bits @returns {Interval}
  */
 export function exp(numerator, denominator, bits) {
@@ -36,8 +36,8 @@ export function exp(numerator, denominator, bits) {
 }
 
 /**
- * Each formula of e^(numerator / denominator) as the least whole number of 2^-64 above it: finer
- * until both ends agree, which proves it.
+ * Round each formula of e^(numerator / denominator) up to a multiple of 2^-64. The precision is raised
+ * until both ends agree, which proves the result.
  * @param {bigint} numerator @param {bigint} denominator
  * @param {(e: Interval, on: ReturnType<typeof arithmetic>) => Interval[]} formulas
  */

@@ -6,11 +6,11 @@ import { join } from "node:path";
 
 import { Unusable } from "./survey.js";
 
-/** @type {any} */ (globalThis).crypto ??= webcrypto; // Node 18 has it here only
+/** @type {any} */ (globalThis).crypto ??= webcrypto; // in Node 18 it is only here
 
 /**
- * Any number of processes may share it. A file appears whole and on disk, or not at all; to create
- * one is to link it to a name that is free, of which the file system lets one process succeed.
+ * Any number of processes may share it. A file appears complete and on disk, or not at all. Creating
+ * one links it to a free name, and the file system lets only one process succeed.
  * @param {string} folder @returns {import("./ledger.js").Storage}
  */
 export function fileStorage(folder) {
@@ -24,7 +24,7 @@ export function fileStorage(folder) {
     } finally {
       await rm(temporary, { force: true });
     }
-    await synced(folder, "r"); // the name, too
+    await synced(folder, "r"); // also the name
   }
   return {
     get: (name) =>

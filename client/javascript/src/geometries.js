@@ -6,7 +6,7 @@ const isPrime = (/** @type {number} */ n) => {
   return n > 1;
 };
 const PRIMES = Array.from({ length: 258 }, (_, n) => n).filter(isPrime);
-/** Primes, and powers of them; which values of the linear function count. @type {[number, number, number[]][]} */
+/** Fields of prime order and prime powers, and the values of the linear function that count. @type {[number, number, number[]][]} */
 const FIELDS = [
   [2, 2, [0]],
   [5, 1, [1, 4]],
@@ -14,11 +14,11 @@ const FIELDS = [
 ];
 
 /**
- * `symbols`, `speaking` and `shared` are N, r and λ; `points` is how many options there can be.
+ * `symbols`, `speaking` and `shared` are N, r and λ; `points` is the maximum number of options.
  * @typedef {{p: number, s: number, t: number, q: number, hits: number[], points: number, symbols: number, speaking: number, shared: number}} Geometry
  */
 
-/** Of each field the smallest with so many points. @param {number} options @returns {Geometry[]} */
+/** Return the smallest geometry with enough points in each field. @param {number} options @returns {Geometry[]} */
 function geometries(options) {
   return FIELDS.map(([p, s, hits]) => {
     const q = p ** s, points = (/** @type {number} */ t) => (q ** t - 1) / (q - 1);
@@ -39,7 +39,7 @@ function geometries(options) {
   }).filter(({ symbols }) => symbols <= MAX_SYMBOLS);
 }
 
-/** The one of least variance. @param {bigint} e e^ε @param {bigint} one its unit @param {number} options */
+/** Return the geometry of least variance. @param {bigint} e e^ε @param {bigint} one its unit @param {number} options */
 export function bestGeometry(e, one, options) {
   const spreads = geometries(options).map((geometry) => {
     const [n, r, both] = [geometry.symbols, geometry.speaking, geometry.shared].map(BigInt);
@@ -51,7 +51,7 @@ export function bestGeometry(e, one, options) {
   return spreads.reduce((best, each) => each.spread < best.spread ? each : best).geometry;
 }
 
-/** The numbers of the set, ascending. @param {Geometry} geometry */
+/** Return the numbers of the set, ascending. @param {Geometry} geometry */
 export function differenceSet({ p, s, t, hits, points, symbols }) {
   const values = sequence(primitive(p, s * t), p, s * symbols), found = [];
   for (let d = 0; d < symbols; d++) {
@@ -72,7 +72,7 @@ function sequence(taps, p, length) {
   return values;
 }
 
-/** The taps of the first recurrence whose period is p^m - 1. @param {number} p @param {number} m */
+/** Return the taps of the first recurrence whose period is p^m - 1. @param {number} p @param {number} m */
 function primitive(p, m) {
   const order = p ** m - 1, parts = primeFactors(order).map((prime) => order / prime);
   const isOne = (/** @type {number[]} */ power) => power.every((c, i) => c === Number(i === 0));
@@ -83,7 +83,7 @@ function primitive(p, m) {
   }
 }
 
-/** x^exponent modulo x^m minus the sum of taps[i] x^i. @param {number} exponent @param {number[]} taps @param {number} p */
+/** Return x^exponent modulo x^m minus the sum of taps[i] x^i. @param {number} exponent @param {number[]} taps @param {number} p */
 function power(exponent, taps, p) {
   const m = taps.length;
   let result = taps.map((_, i) => Number(i === 0));

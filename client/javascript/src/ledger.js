@@ -1,8 +1,9 @@
 /**
- * The ledger: what this install has spent, charged on disk before any noise is drawn.
+ * The ledger: the ε that this install has spent, charged on disk before any noise is drawn.
  *
- * Numbered records, each made only if nobody has made it before: of two processes or tabs that
- * charge at once, one finds its number taken and reads again. Each is sealed together with the one before.
+ * It consists of numbered records, each created only if it does not exist. If two processes or tabs
+ * charge simultaneously, one finds its number in use and reads again. Each seal covers the record and the
+ * seal before it.
  */
 
 import { sha256, Unusable } from "./survey.js";
@@ -10,18 +11,18 @@ import { sha256, Unusable } from "./survey.js";
 const TOTAL = ""; // no question has this name
 
 /**
- * @typedef {object} Storage small records by name; a promise is kept once they are on disk
+ * @typedef {object} Storage small records by name; each promise resolves when the disk has them
  * @property {(name: string) => Promise<any>} get undefined if there is none
- * @property {(name: string, value: unknown) => Promise<boolean>} create only if there is none; whether it did
+ * @property {(name: string, value: unknown) => Promise<boolean>} create a record unless one exists, and return whether it did
  * @property {(name: string, value: unknown) => Promise<void>} put
  * @property {(name: string) => Promise<void>} remove
- * @property {(prefix: string) => Promise<string[]>} names that begin so
+ * @property {(prefix: string) => Promise<string[]>} names with this prefix
  *
- * @typedef {Record<string, string>} Costs billionths of ε by question name; under TOTAL what they all cost, where that is not their sum
+ * @typedef {Record<string, string>} Costs billionths of ε by question name; under TOTAL the whole cost, if it is not their sum
  * @typedef {{count: number, answered: Set<string>, spent: Map<string, bigint>, total: bigint, seal: string}} Ledger
  */
 
-/** All of it, or Unusable if any of it is not as it was written. @param {Storage} storage @returns {Promise<Ledger>} */
+/** Read the whole ledger; Unusable if any record was changed. @param {Storage} storage @returns {Promise<Ledger>} */
 export async function readLedger(storage) {
   const count = (await storage.names("charge-")).length, answered = new Set(), spent = new Map();
   let seal = "", total = 0n;
@@ -30,7 +31,7 @@ export async function readLedger(storage) {
     seal = await sealOf(seal, survey, round, costs);
     if (seal !== sealed) {
       throw new Unusable(
-        "the ledger is damaged, so what was spent is not known; nothing more is spent",
+        "the ledger is damaged, so the ε already spent is unknown; nothing was charged",
       );
     }
     answered.add(`${survey} ${round}`);
@@ -45,7 +46,7 @@ export async function readLedger(storage) {
   return { count, answered, spent, total, seal };
 }
 
-/** Why these costs do not fit under the caps. @param {Ledger} ledger @param {Map<string, bigint>} costs @param {bigint} total @param {import("./policy.js").Policy} policy */
+/** Return why these costs exceed the caps. @param {Ledger} ledger @param {Map<string, bigint>} costs @param {bigint} total @param {import("./policy.js").Policy} policy */
 export function overspent(ledger, costs, total, policy) {
   if (ledger.total + total > policy.totalCap) {
     return "too little is left of maxEpsilon; nothing was charged";
@@ -56,7 +57,7 @@ export function overspent(ledger, costs, total, policy) {
   return over && `too little is left of maxEpsilonPerQuestion for ${over[0]}; nothing was charged`;
 }
 
-/** Whether it was charged; if not, another was faster. @param {Storage} storage @param {Ledger} ledger @param {string} survey @param {number} round @param {Map<string, bigint>} spent @param {bigint} total */
+/** Charge, and return whether it is done; if not, another process was faster. @param {Storage} storage @param {Ledger} ledger @param {string} survey @param {number} round @param {Map<string, bigint>} spent @param {bigint} total */
 export async function charge(storage, ledger, survey, round, spent, total) {
   const sum = [...spent.values()].reduce((a, b) => a + b),
     whole = total === sum ? [] : [[TOTAL, total]];

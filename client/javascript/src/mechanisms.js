@@ -1,4 +1,4 @@
-/** Every mechanism of PROTOCOL.md, section 3: its integers, and the draw that makes a report. */
+/** The mechanisms of PROTOCOL.md, section 3: their integers, and the draw that makes a report. */
 
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 import { bestGeometry, differenceSet } from "./geometries.js";
@@ -7,14 +7,14 @@ const MAX_SYMBOLS = 256; // one byte on the wire
 const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabilities are in units of 2^-64
 
 /**
- * @typedef {(bytes: number) => DataView} Draw so many random bytes
- * @typedef {number | readonly [bigint, bigint] | readonly number[]} Answer its number, its place in a number's range, or a number for each group
+ * @typedef {(bytes: number) => DataView} Draw returns this many random bytes
+ * @typedef {number | readonly [bigint, bigint] | readonly number[]} Answer an index, a place in a number's range, or an index for each group
  * @typedef {object} Mechanism
  * @property {bigint[]} integers
- * @property {number} answers how many there are
+ * @property {number} answers the number of possible answers
  * @property {(number: number) => Answer} answerAt
  * @property {(answer: Answer, draw: Draw) => Uint8Array} randomize the payload of one report
- * @property {boolean} [isProved] what neither a formula nor rounding up alone does prove
+ * @property {boolean} [isProved] false if the integers are not proved; absent where the formula proves them
  */
 
 /** @param {DataView} roll */
@@ -50,7 +50,7 @@ function kRandomizedResponse(e, k) {
     answerAt: itself,
     randomize(answer, draw) {
       const roll = u64(draw(8)), far = roll - keep;
-      const other = Number((far < 0n ? -far : far) / lie); // computed for the truth, too
+      const other = Number((far < 0n ? -far : far) / lie); // computed for the true answer as well
       const symbols = [other + Number(other >= Number(answer)), Number(answer)];
       return payload(symbols[Number(roll < keep)], bytesFor(k));
     },
@@ -119,8 +119,8 @@ const BITS_OF = Uint8Array.from(
 );
 
 /**
- * Of a set, packed, the options that are `count` first in order, and these with the next one. Each
- * plane has the options with a 0 in the next bit of their key; no two keys are alike.
+ * Return the first `count` options of a packed set in the order of their keys, and the same with the
+ * next one. Each plane has the options with a 0 in the next bit of their key; all keys differ.
  * @param {Uint8Array} of @param {number} count @param {Uint8Array[]} planes
  */
 function first(of, count, planes) {
@@ -132,11 +132,11 @@ function first(of, count, planes) {
   return bounds;
 }
 
-/** The option with this number in a set, from 0. @param {Uint8Array} of @param {number} number @param {Uint8Array[]} places */
+/** Return the option at this position in a set, from 0. @param {Uint8Array} of @param {number} number @param {Uint8Array[]} places */
 function optionOf(of, number, places) {
   const [without, included] = first(of, number, places);
   return included.reduce((sum, byte, n) => {
-    const only = byte ^ without[n]; // nothing, in all bytes but one
+    const only = byte ^ without[n]; // 0 in all bytes except one
     return sum + Number(only > 0) * (8 * n + 31 - Math.clz32(only));
   }, 0);
 }
@@ -144,7 +144,7 @@ function optionOf(of, number, places) {
 /** @param {Uint8Array} set @param {number} n */
 const hasOption = (set, n) => ((set[n >> 3] >> (n & 7)) & 1) === 1;
 
-/** The d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
+/** Return the d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
 function bestSubset(e, k) {
   const [low, high] = exp(e, BILLION, 192n), rough = (k << 192n) / (high + (1n << 192n));
   const d = rough > 1n ? rough : 1n, next = d + 1n;
@@ -178,18 +178,18 @@ function projectiveGeometry(e, k) {
   };
 }
 
-/** Bit n of the payload is option n's. @param {boolean[]} bits */
+/** Pack bits: bit n of the payload belongs to option n. @param {boolean[]} bits */
 function packed(bits) {
   const bytes = new Uint8Array((bits.length + 7) >> 3);
   bits.forEach((bit, n) => (bytes[n >> 3] |= Number(bit) << (n & 7)));
   return bytes;
 }
 
-/** Stochastic rounding to a grid point, then its row. @param {bigint} e @param {bigint[]} integers @param {bigint[][]} rows @returns {Mechanism} */
+/** Round stochastically to a grid point, then draw from its row. @param {bigint} e @param {bigint[]} integers @param {bigint[][]} rows @returns {Mechanism} */
 function numberTable(e, integers, rows) {
   const steps = rows.length - 1;
   const columns = rows[0].map((_, symbol) => rows.map((row) => row[symbol]));
-  const sums = rows.map((row) => { // cumulative, without the last, which is all of 2^64
+  const sums = rows.map((row) => { // cumulative, without the last sum, which is 2^64
     let sum = 0n;
     return row.slice(0, -1).map((units) => (sum += units));
   });
@@ -215,7 +215,7 @@ function numberTable(e, integers, rows) {
 }
 
 /**
- * One of several groups reports, drawn whatever the answer is: its number, then the report.
+ * Report for one group, drawn independently of the answer: its number, then the report.
  * @param {(e: bigint, k: number) => Mechanism} design @returns {Listed["make"]}
  */
 const grouped = (design) => (e, k, _, groups = 3) => {
@@ -232,7 +232,7 @@ const grouped = (design) => (e, k, _, groups = 3) => {
   };
 };
 
-/** The ends of the range gather what lies beyond. @param {bigint} e @param {number} m @param {bigint[]} units */
+/** Build the table; the ends of the range collect the tails. @param {bigint} e @param {number} m @param {bigint[]} units */
 function gathered(e, m, units) {
   const inside = units.slice(0, m - 1), ends = units.slice(m - 1);
   const rows = Array.from({ length: m + 1 }, (_, i) => {
@@ -277,7 +277,7 @@ function splitSign(e) {
   return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
 }
 
-/** A window of w symbols around the answer, its middle with the remainder. @param {bigint} e @param {number} m */
+/** A window of w symbols around the answer; its middle takes the remainder. @param {bigint} e @param {number} m */
 function squareWave(e, m) {
   const M = BigInt(m), [, high] = exp(e, BILLION, 192n);
   const b = ((M + 1n) << 192n) / (2n * (high + (1n << 192n))), w = 2n * b + 1n;
@@ -300,7 +300,7 @@ function squareWave(e, m) {
 }
 
 /**
- * It has no formula: its integers stand in the survey, and are proved here. Undefined if they are no such list.
+ * A table without a formula: its integers come with the survey, and are proved here. Undefined if the list is malformed.
  * @param {bigint} e @param {number} m @param {bigint[]} given
  */
 function optimalTable(e, m, given) {
@@ -320,12 +320,12 @@ function optimalTable(e, m, given) {
     const bias = row.reduce((sum, units, j) => sum + units * values[j], -(BigInt(i) << 128n));
     return -LARGEST_BIAS <= bias && bias <= LARGEST_BIAS;
   });
-  // `table.isProved`: nothing is impossible, and no column's entries are further apart than e^ε
+  // `table.isProved`: no entry is 0, and no column has a ratio above e^ε
   return { ...table, isProved: table.isProved && whole && ascending && unbiased };
 }
 
 /**
- * `given`: its integers come with the survey. `step`: between sizes, where not all are taken.
+ * `given`: the integers come with the survey. `step`: between allowed sizes, if not all are allowed.
  * @typedef {object} Listed
  * @property {string} kind
  * @property {[number, number]} sizes

@@ -1,6 +1,6 @@
 /**
- * The outbox: envelopes on disk until it is known what became of them. Each is the same bytes on
- * every try, and is sent rarely, in no order, at no moment that tells: ten times, then once a day.
+ * The outbox: envelopes stay on disk until their fate is known. Each try sends the same bytes, at a
+ * random moment and in random order: ten times, then once a day.
  */
 
 import { CONTENT_TYPE } from "./envelope.js";
@@ -10,8 +10,8 @@ import { request } from "./transport.js";
 const MAX_TRIES = 10, DAY = 86_400_000, MAX_PAUSE = 3_600_000, MAX_REPLY_BYTES = 2 ** 16;
 const FINAL = [400, 405, 406, 410, 411, 413, 414, 415, 422, 431];
 
-/** Uniform in 0 .. most, from the kernel. @param {number} most */
-const uniform = (most) => (most * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
+/** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */
+const uniform = (limit) => (limit * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
 
 export class Outbox {
   #server;
@@ -20,7 +20,7 @@ export class Outbox {
   #within;
   #consent;
   #failures = 0;
-  #notBefore = 0; // on the monotonic clock: the server asked for it, and no flush overrules that
+  #notBefore = 0; // on the monotonic clock: the server asked for it, and no flush shortens it
   #pausedUntil = 0;
   #last = Promise.resolve();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -35,7 +35,7 @@ export class Outbox {
     this.#consent = consent;
   }
 
-  /** @param {string} name @param {Uint8Array} bytes @param {string} consent under which it was made @param {number} until */
+  /** @param {string} name @param {Uint8Array} bytes @param {string} consent the id of the consent under which it was made @param {number} until */
   async queue(name, bytes, consent, until) {
     const due = this.#now() + uniform(this.#within);
     await this.#storage.create(`report-${name}`, {
@@ -48,7 +48,7 @@ export class Outbox {
     this.schedule(0);
   }
 
-  /** What waits for this server. What is too late, or was made under a consent that was withdrawn, is deleted. */
+  /** Return what waits for this server. Delete what is too late, or was made under a withdrawn consent. */
   async waiting() {
     const names = [], consent = await this.#consent();
     for (const record of await this.#storage.names("report-")) {
@@ -60,9 +60,9 @@ export class Outbox {
     return names;
   }
 
-  /** Whatever may be sent now, one after another; in a hurry all, at once. @param {boolean} hurry */
+  /** Send one report that is due; in a hurry all of them, without delay. @param {boolean} hurry */
   send(hurry) {
-    this.#last = this.#last.then(() => this.#send(hurry)).catch(() => {}); // the state is not usable now
+    this.#last = this.#last.then(() => this.#send(hurry)).catch(() => {}); // the state cannot be used now
     return this.#last;
   }
 
@@ -70,14 +70,14 @@ export class Outbox {
   schedule(wait) {
     this.close();
     this.#timer = setTimeout(() => this.send(false), Math.min(Math.max(wait, 1), DAY));
-    /** @type {any} */ (this.#timer).unref?.(); // no process of Node's lives on for it
+    /** @type {any} */ (this.#timer).unref?.(); // a Node process does not stay alive for it
   }
 
   close() {
     clearTimeout(this.#timer);
   }
 
-  /** Without hurry one at a time: the next waits for a random moment of its own. @param {boolean} hurry */
+  /** Without hurry, send one: the next waits for its own random moment. @param {boolean} hurry */
   async #send(hurry) {
     let next = Infinity, tried = false;
     for (const name of shuffled(await this.waiting())) {
@@ -96,7 +96,7 @@ export class Outbox {
     }
   }
 
-  /** Milliseconds until it may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
+  /** Return the milliseconds until it may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
   async #wait(name, tries, hurry) {
     const few = tries < MAX_TRIES, record = few ? `report-${name}` : `try-${name}-${tries}`;
     const due = (await this.#storage.get(record))?.due - this.#now();
@@ -107,7 +107,7 @@ export class Outbox {
     );
   }
 
-  /** Whether it is settled. A try is counted before it is made, by one tab or process alone. @param {string} name @param {number} tries */
+  /** Try once, and return whether it is settled. Only one tab or process counts a try, before it is made. @param {string} name @param {number} tries */
   async #try(name, tries) {
     if (globalThis.navigator?.onLine === false) return false;
     if (
@@ -116,7 +116,7 @@ export class Outbox {
       }))
     ) return false;
     const report = await this.#storage.get(`report-${name}`), consent = await this.#consent();
-    if (!report || report.consent !== consent) return true; // withdrawn meanwhile
+    if (!report || report.consent !== consent) return true; // withdrawn in the meantime
     const reply = await request(this.#server, "/v1/envelopes", {
       type: CONTENT_TYPE,
       bytes: unhex(report.body),
@@ -127,7 +127,7 @@ export class Outbox {
     return true;
   }
 
-  /** Exponential backoff with full jitter, and never before the server's Retry-After. @param {string | null | undefined} retryAfter */
+  /** Back off exponentially with full jitter, and never less than the server's Retry-After. @param {string | null | undefined} retryAfter */
   #fail(retryAfter) {
     const seconds = /^\d+$/.test(retryAfter ?? "")
       ? 1_000 * Number(retryAfter)
@@ -149,7 +149,7 @@ export class Outbox {
   }
 }
 
-/** Only a reply that speaks of the envelope settles it: no error page of a proxy does. @param {Awaited<ReturnType<typeof request>>} reply */
+/** Whether a reply settles an envelope: only one that mentions it does, not a proxy's error page. @param {Awaited<ReturnType<typeof request>>} reply */
 function settles({ status, json, type }) {
   if (status !== 200) {
     return FINAL.includes(status) && /^application\/problem\+json *(;|$)/i.test(type) &&

@@ -1,4 +1,4 @@
-/** The app's own limits. They ship with its code: a survey may ask for less, and no server changes them. */
+/** The app's own limits. They ship with its code: a survey may ask for less, and no server can change them. */
 
 import { billionths } from "./survey.js";
 
@@ -6,12 +6,12 @@ const KINDS = ["bit", "number", "choice", "text"];
 
 /**
  * @typedef {object} PolicyOptions
- * @property {string[]} keys raw Ed25519 public keys in hex; only what they signed is answered
- * @property {Record<string, "bit" | "number" | "choice">} questions what the app answers, and of which kind each is
- * @property {string} [maxEpsilonPerRound] the most that one survey may ask for in one round; decimal text, which is exact
- * @property {string} [maxEpsilon] the most that this install ever spends, over all surveys and rounds
+ * @property {string[]} keys raw Ed25519 public keys in hex; only surveys that they signed are answered
+ * @property {Record<string, "bit" | "number" | "choice" | "text">} questions the questions that the app answers, with the kind of each
+ * @property {string} [maxEpsilonPerRound] the maximum ε of one survey in one round, as exact decimal text
+ * @property {string} [maxEpsilon] the maximum ε that this install ever spends, over all surveys and rounds
  * @property {string} [maxEpsilonPerQuestion] the same for each question name: republishing must not refill a budget
- * @property {string[]} [surveys] ids, if the app answers only those
+ * @property {string[]} [surveys] ids, if the app answers only these surveys
  */
 
 export class Policy {
@@ -26,7 +26,7 @@ export class Policy {
       !this.questions.size || ![...this.questions.values()].every((kind) => KINDS.includes(kind))
     ) {
       throw new TypeError(
-        `questions: name what the app answers, each as one of ${KINDS.join(", ")}`,
+        `questions: give each question its kind, one of ${KINDS.join(", ")}`,
       );
     }
     this.roundCap = cap("maxEpsilonPerRound", maxEpsilonPerRound);
@@ -41,11 +41,11 @@ export class Policy {
 function ids(name, texts) {
   if (
     !Array.isArray(texts) || !texts.length ||
-    !texts.every((each) => typeof each === "string" && /^[0-9a-f]{64}$/i.test(each))
+    !texts.every((text) => typeof text === "string" && /^[0-9a-f]{64}$/i.test(text))
   ) {
     throw new TypeError(`${name}: give a list of texts of 64 hex digits`);
   }
-  return /** @type {readonly string[]} */ (texts.map((each) => each.toLowerCase()));
+  return /** @type {readonly string[]} */ (texts.map((text) => text.toLowerCase()));
 }
 
 /** @param {string} name @param {unknown} text */

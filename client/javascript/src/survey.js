@@ -6,9 +6,9 @@ import { digitsOf, isLine, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
-/** A survey that this app does not answer; the message says why. */
+/** An error for a survey that this app must not answer. */
 export class Refused extends Error {}
-/** What cannot be done here and now: the state, the network, or the platform is not fit. */
+/** An error of the state, the network or the platform. */
 export class Unusable extends Error {}
 
 const utf8 = new TextEncoder();
@@ -23,7 +23,7 @@ export const unhex = (text) =>
 export const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
 
 /**
- * Only if one of the trusted keys has signed exactly this text, and its id is its hash.
+ * Reject unless a trusted key has signed exactly this text, and its id is its hash.
  * @param {{id: string, document: string, signature: string, key: string}} entry @param {readonly string[]} trusted
  */
 export async function verify(entry, trusted) {
@@ -36,7 +36,7 @@ export async function verify(entry, trusted) {
   /** @param {string} key */
   const imported = (key) =>
     crypto.subtle.importKey("raw", unhex(key), "Ed25519", false, ["verify"]);
-  await imported("58" + "66".repeat(31)).catch(() => { // the curve's base point: a key anywhere
+  await imported("58" + "66".repeat(31)).catch(() => { // the curve's base point: a valid key everywhere
     throw new Unusable("WebCrypto has no Ed25519 here, so no survey can be verified");
   });
   const signed = utf8.encode(`deniable survey v1\0${entry.document}`);
@@ -53,7 +53,7 @@ function must(claim, where) {
   if (!claim) throw new Refused(`the survey's document is not one of the protocol: ${where}`);
 }
 
-/** The table at a key, with exactly these keys. @param {any} table @param {string} where @param {string[]} keys */
+/** Require a table with exactly these keys. @param {any} table @param {string} where @param {string[]} keys */
 function exactly(table, where, ...keys) {
   must(table && typeof table === "object" && !Array.isArray(table), where);
   must(
@@ -65,7 +65,7 @@ function exactly(table, where, ...keys) {
 /** @param {unknown} value @param {number} low @param {number} high */
 const isCount = (value, low, high) =>
   Number.isInteger(value) && Number(value) >= low && Number(value) <= high;
-/** A day as milliseconds since 1970; NaN if it is none. @param {unknown} text */
+/** Read a day as milliseconds since 1970; NaN if it is not a day. @param {unknown} text */
 function day(text) {
   const at = typeof text === "string" && /^\d{4}-\d\d-\d\d$/.test(text)
     ? Date.parse(`${text}T00:00Z`)
@@ -75,20 +75,20 @@ function day(text) {
     : NaN;
 }
 
-/** Whole numbers, each written in one way; none where they are not. @param {unknown} texts @returns {bigint[]} */
+/** Read whole numbers in their only notation; an empty list if one is wrong. @param {unknown} texts @returns {bigint[]} */
 export const wholeNumbers = (texts) =>
   Array.isArray(texts) &&
     texts.every((text) => typeof text === "string" && /^(0|-?[1-9]\d{0,29})$/.test(text))
     ? texts.map(BigInt)
     : [];
 
-/** Decimal text as billionths of ε; -1 if it is none. @param {unknown} text */
+/** Read decimal text as billionths of ε; -1 if it is not. @param {unknown} text */
 export function billionths(text) {
   const match = typeof text === "string" && /^(0|[1-9]\d{0,8})(?:\.(\d{0,8}[1-9]))?$/.exec(text);
   return match ? BigInt(match[1]) * BILLION + BigInt((match[2] ?? "").padEnd(9, "0")) : -1n;
 }
 
-/** Pairs of bits and choices, none twice, that are counted together. @param {unknown} pairs @param {Question[]} questions */
+/** Whether these are different pairs of bits and choices, to be counted together. @param {unknown} pairs @param {Question[]} questions */
 function areCrossed(pairs, questions) {
   if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > 10) return false;
   /** @param {unknown} name */
@@ -108,7 +108,7 @@ export function parseSurvey(text) {
   exactly(table, "document", "deniable", "survey", "question");
   const { survey, question: tables } = table;
   if (Object.hasOwn(survey ?? {}, "sealed_to")) {
-    throw new Refused("the survey's reports are to be sealed, which this client cannot do");
+    throw new Refused("the survey requires sealed reports, which this client cannot make");
   }
   exactly(
     survey,
@@ -147,7 +147,7 @@ export function parseSurvey(text) {
     closes = day(survey.closes),
     { of, begins } = ROUNDS[survey.round];
   must(opens <= closes && of(closes) - of(opens) < 10_000, "opens and closes");
-  /** When a round's reports are no longer taken. @param {number} round */
+  /** Return when a round's reports are no longer accepted. @param {number} round */
   const takenUntil = (round) => (begins?.(round + 1) ?? closes + DAY) + survey.grace_days * DAY;
   return {
     name: String(survey.name),
@@ -157,7 +157,7 @@ export function parseSurvey(text) {
     roundOf: of,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
-    /** What one round gives away about anyone: where one question is drawn, a report tells of no other. */
+    /** The ε of one round; if one question is drawn, a report reveals nothing about the others. */
     epsilon: questions.map((each) => each.epsilon).reduce((a, b) =>
       asksOne ? a > b ? a : b : a + b
     ),
@@ -167,9 +167,9 @@ export function parseSurvey(text) {
 
 /**
  * @typedef {ReturnType<typeof parseQuestion>} Question
- * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report what is sent, and for the app the questions whose answers did not fit
+ * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report the payloads to send, and the questions whose answers did not fit, for the app
  */
-/** Where each answer goes is known of all of them, before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
+/** Place all answers before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
 const placed = (questions, answers) =>
   Promise.all(questions.map(async (each, n) => await each.place(answers[n])));
 
@@ -187,8 +187,8 @@ const randomized = (questions, places, draw) => {
 };
 
 /**
- * Of one question, drawn whatever the answers are: all are randomized and one is kept, so that work
- * and randomness are the same whichever it is.
+ * Report one question, drawn independently of the answers. All are randomized and one is kept, so that
+ * work and randomness do not depend on the draw.
  * @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>}
  */
 const reportOne = (questions) => async (answers, draw) => {
@@ -200,7 +200,7 @@ const reportOne = (questions) => async (answers, draw) => {
   return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
 };
 
-/** Each key once in its object: `JSON.parse` keeps the last in silence. @param {string} text @returns {any} */
+/** Parse JSON in which no object repeats a key: `JSON.parse` would silently keep the last. @param {string} text @returns {any} */
 function parseJson(text) {
   let keys = 0;
   try {
@@ -218,7 +218,7 @@ function parseJson(text) {
   }
 }
 
-/** What people read: it changes nothing of what is asked. @param {any} table */
+/** Whether titles, units and labels are valid; they change no question. @param {any} table */
 function areWords({ kind, options, title = "-", unit, labels }) {
   const short = (/** @type {any} */ text, /** @type {number} */ most) =>
     isLine(text) && [...text].length <= most;
@@ -292,7 +292,7 @@ function parseQuestion(table) {
       integers.every((each, n) => each === mechanism.integers[n]),
     "integers are not those of its ε",
   );
-  must(mechanism.isProved !== false, "what its integers should be is not proved of them");
+  must(mechanism.isProved !== false, "its integers are not proved");
   const place = kind === "bit"
     ? placeBit
     : kind === "number"
@@ -305,7 +305,7 @@ function parseQuestion(table) {
     name: String(table.name),
     kind: String(kind),
     epsilon,
-    cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // that the server counts; others are not crossed
+    cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // that the server counts; other kinds are not crossed
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),
@@ -313,8 +313,8 @@ function parseQuestion(table) {
 }
 
 /**
- * The payload to report, and whether the answer fits, which only the app learns: where one goes
- * that does not is drawn for every answer.
+ * Make the payload, and tell the app whether the answer fits. A random place is drawn for every
+ * answer, and used for one that does not fit.
  * @param {import("./mechanisms.js").Mechanism} mechanism
  * @returns {(placed: Answer | undefined, draw: Draw) => {payload: Uint8Array, fits: boolean}}
  */
@@ -339,7 +339,7 @@ function placeChoice(options, other) {
   return (answer) => numbers.get(answer) ?? numbers.get(other);
 }
 
-/** Where in the range, as an exact ratio; clamped to it. @param {number} low @param {number} high */
+/** Place a number in the range as an exact ratio; clamp it. @param {number} low @param {number} high */
 const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
   if (typeof answer === "bigint") {
     answer = answer > 2n ** 53n ? 2 ** 53 : answer < -(2n ** 53n) ? -(2 ** 53) : Number(answer);
@@ -349,7 +349,7 @@ const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
   return /** @type {[bigint, bigint]} */ ([at - from, exactly1075(high) - from]);
 };
 
-/** A float as a whole number of 2^-1075, in as many steps for each. @param {number} x */
+/** Return a float as a multiple of 2^-1075, with the same number of steps for each. @param {number} x */
 function exactly1075(x) {
   const bits = new DataView(new ArrayBuffer(8));
   bits.setFloat64(0, x);

@@ -1,4 +1,4 @@
-/** The server's whole list of surveys, which is the same for everyone: fetched now and then, and verified whenever it is used. */
+/** The choice of a survey from the server's list, which is the same for everyone, and verified at each use. */
 
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
@@ -12,9 +12,9 @@ const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE
  */
 
 export class Surveys {
-  /** @type {Map<string, Survey | string>} by signature, key and document: what was verified, or why it is refused */
+  /** @type {Map<string, Survey | string>} by signature, key and document: the verified survey, or the reason for its refusal */
   #judged = new Map();
-  #inVain = 0;
+  #failures = 0;
   #notBefore = 0;
 
   /** @param {string} server @param {import("./policy.js").Policy} policy @param {import("./ledger.js").Storage} storage @param {() => number} now */
@@ -30,7 +30,7 @@ export class Surveys {
   #now;
 
   /**
-   * The newest open survey of this name that has no obstacle, or the one of this id; else why there is none.
+   * Return the newest open survey of this name without an obstacle, or the one of this id; otherwise the reason.
    * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
    */
   async find(wanted, obstacle) {
@@ -50,11 +50,11 @@ export class Surveys {
     return again;
   }
 
-  /** Exponential backoff of what asks in vain: at once, then after 2, 4, 8 ... seconds. @param {boolean} inVain */
-  #pace(inVain) {
-    this.#inVain = inVain ? this.#inVain + 1 : 0;
-    this.#notBefore = this.#inVain > 1
-      ? performance.now() + Math.min(MAX_PAUSE, 1_000 * 2 ** (this.#inVain - 1))
+  /** Slow down fetches without effect: no pause at first, then 2, 4, 8 ... seconds. @param {boolean} failed */
+  #pace(failed) {
+    this.#failures = failed ? this.#failures + 1 : 0;
+    this.#notBefore = this.#failures > 1
+      ? performance.now() + Math.min(MAX_PAUSE, 1_000 * 2 ** (this.#failures - 1))
       : 0;
   }
 
@@ -92,7 +92,7 @@ export class Surveys {
       open && survey.opens <= now && now < survey.closes
     );
     const fitting = open.filter(({ survey }) => obstacle(survey) === undefined);
-    const [newest] = [fitting, open, sound].find((some) => some.length)
+    const [newest] = [fitting, open, sound].find((group) => group.length)
       ?.sort((a, b) => b.survey.opens - a.survey.opens || b.position - a.position) ?? [];
     if (fitting.length) return { id: newest.id, survey: newest.survey };
     if (open.length) {
@@ -105,7 +105,7 @@ export class Surveys {
     };
   }
 
-  /** The state is not signed, so closed is closed: no later list opens it again. @param {Entry} entry @param {Survey} survey */
+  /** Remember closed surveys: the state is not signed, so a later list must not reopen them. @param {Entry} entry @param {Survey} survey */
   async #isOpen(entry, survey) {
     if (entry.state === "closed") {
       await this.#storage.create(`closed-${entry.id}`, { until: survey.closes });
@@ -115,9 +115,9 @@ export class Surveys {
 
   /** @param {Entry} entry @returns {Promise<Survey | string>} */
   async #judge(entry) {
-    const told = JSON.stringify([entry.id, entry.document, entry.signature, entry.key]);
-    if (!this.#judged.has(told)) this.#judged.set(told, await this.#verified(entry));
-    return /** @type {Survey | string} */ (this.#judged.get(told));
+    const claim = JSON.stringify([entry.id, entry.document, entry.signature, entry.key]);
+    if (!this.#judged.has(claim)) this.#judged.set(claim, await this.#verified(entry));
+    return /** @type {Survey | string} */ (this.#judged.get(claim));
   }
 
   /** @param {Entry} entry */
@@ -125,7 +125,7 @@ export class Surveys {
     try {
       await verify(entry, this.#policy.keys);
       if (this.#policy.surveys?.includes(entry.id) === false) {
-        return "the app's policy pins other surveys";
+        return "the app's policy allows only other surveys";
       }
       return parseSurvey(entry.document);
     } catch (error) {
@@ -135,7 +135,7 @@ export class Surveys {
   }
 }
 
-/** Before anything of it is verified. @param {string} document */
+/** Return the name that an unverified document claims. @param {string} document */
 function claimedName(document) {
   try {
     return JSON.parse(document).survey.name;

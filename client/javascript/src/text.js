@@ -1,4 +1,4 @@
-/** A text's beginnings, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
+/** The beginnings of a text, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
 
 const FIRST = 4, FINAL = 6, HEAD_BYTES = 16;
 const utf8 = new TextEncoder();
@@ -10,14 +10,14 @@ export const isLine = (text) =>
   typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
   [...text].length <= 2_000;
 
-/** How many hex digits each group hashes. @param {number} length of a text, in bytes */
+/** Return the number of hex digits that each group hashes. @param {number} length of a text, in bytes */
 export const digitsOf = (length) => [
   ...Array.from({ length: 2 * length - FIRST + 1 }, (_, n) => FIRST + n),
   ...Array.from({ length: FINAL }, () => 2 * length),
 ];
 
 /**
- * The text's bucket in each group; undefined where it is none. Hashed is whatever is answered.
+ * Return the text's bucket in each group; undefined if it is not a text. Every answer is hashed.
  * @param {number} length @param {number} buckets @param {string} salt
  * @returns {(answer: unknown) => Promise<number[] | undefined>}
  */
@@ -42,13 +42,13 @@ export function placeText(length, buckets, salt) {
   };
 }
 
-/** Its whole characters in so many bytes; half a pair is a byte. @param {string} text @param {number} length */
+/** Return the whole characters that fit into a number of bytes; half a surrogate pair is one byte. @param {string} text @param {number} length */
 function whole(text, length) {
   const bytes = utf8.encode(text.replace(/\p{Cs}/gu, "?")).slice(0, length);
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
 }
 
-/** The hex digits of its bytes, and zeros. @param {string} text @param {number} length */
+/** Return the hex digits of its bytes, padded with zeros. @param {string} text @param {number} length */
 const filled = (text, length) =>
   Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, "0")).join("")
     .padEnd(2 * length, "0");

@@ -1,9 +1,9 @@
-/** One plain request at a time, that says as little as the platform allows about who sends it. */
+/** The transport: one plain request at a time, which reveals as little about its sender as the platform allows. */
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 const SECONDS = 10;
 
-/** The server's address; TypeError unless it is one to send to: https, or this machine. @param {string} server */
+/** Return the server's address; TypeError unless it is https or this machine. @param {string} server */
 export function checkedAddress(server) {
   const url = new URL(server);
   const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
@@ -17,10 +17,10 @@ export function checkedAddress(server) {
 }
 
 /**
- * Status, JSON if it is that, and what it says of itself; rejects if no whole reply came in time.
- * @param {string} server @param {string} path @param {{type: string, bytes: Uint8Array<ArrayBuffer>} | undefined} body @param {number} most bytes
+ * Send a request; return status, JSON if any, and headers. Rejects if no complete reply came in time.
+ * @param {string} server @param {string} path @param {{type: string, bytes: Uint8Array<ArrayBuffer>} | undefined} body @param {number} limit in bytes
  */
-export async function request(server, path, body, most) {
+export async function request(server, path, body, limit) {
   const response = await fetch(server + path, {
     method: body ? "POST" : "GET",
     body: body?.bytes,
@@ -35,7 +35,7 @@ export async function request(server, path, body, most) {
     referrerPolicy: "no-referrer",
     signal: AbortSignal.timeout(1_000 * SECONDS),
   });
-  const text = await bounded(response, most), { headers } = response;
+  const text = await bounded(response, limit), { headers } = response;
   return {
     status: response.status,
     json: parsed(text),
@@ -44,13 +44,13 @@ export async function request(server, path, body, most) {
   };
 }
 
-/** @param {Response} response @param {number} most bytes */
-async function bounded(response, most) {
+/** @param {Response} response @param {number} limit in bytes */
+async function bounded(response, limit) {
   const reader = response.body?.getReader(), decoder = new TextDecoder();
   let text = "", size = 0;
   for (let piece = await reader?.read(); piece?.value; piece = await reader?.read()) {
     size += piece.value.length;
-    if (size > most) {
+    if (size > limit) {
       await reader?.cancel();
       throw new Error("the reply is too large");
     }
