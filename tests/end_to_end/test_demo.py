@@ -57,7 +57,7 @@ def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
     assert done.returncode == 0, done.stderr
     assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
     assert "1300 of 1300" in done.stderr, "a hundred people, and a hundred on each of twelve days"
-    assert "100 of them each through a complete client" in done.stdout
+    assert "100 of them with a complete client" in done.stdout
 
 
 @pytest.mark.parametrize("people", ["0", "-5", "100000000"])

@@ -1,1 +1,5 @@
-"""`deniable demo`: a real server, a survey, a crowd of simulated installs; truth and estimate."""
+"""`deniable demo`: a real server, published surveys and simulated people.
+
+`verb` reads the options and `demo` runs them: `server_process` starts the server and publishes,
+`crowd` answers, and `demo_report` prints the truth next to every estimate and draws the picture.
+"""

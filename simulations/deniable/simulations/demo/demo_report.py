@@ -1,15 +1,13 @@
-"""The demo's twelve days as one small SVG: what was true, beside what the reports tell.
+"""The demo's report: truth next to estimate, as text and as a small SVG of the twelve days.
 
-The numbers that it is drawn from stand in it as JSON, so that anyone can draw it again.
-
-What the demo says when it is done: truth beside every estimate.
+The picture holds its numbers as JSON, so that anyone can draw it again.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from html import escape, unescape
 from typing import Any
@@ -19,8 +17,8 @@ from deniable.shared.survey.document import Survey
 
 WIDTH, HEIGHT = 720, 270
 LEFT, TOP, RIGHT, BOTTOM = 50, 50, 700, 240
-STEP = 0.1  # of the scale
-HIGHEST = 0.4
+GRID_STEP = 0.1
+MAX_SHARE = 0.4
 PICTURE_STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #333 }
 .grid { stroke: #ddd } .whisker { stroke: #1660a8; stroke-width: 2 } .estimate { fill: #1660a8 }
@@ -31,10 +29,30 @@ text { fill: #ddd } .grid { stroke: #444 } .whisker { stroke: #6fb1f0 } .estimat
 Days = Sequence[Mapping[str, Any]]  # Any: the rows of `story` in what --json prints
 
 
+def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Iterator[str]:
+    """Yield the report for the terminal: truth, estimate and interval of every row."""
+    people = answer["people"]
+    yield (
+        f"\n{people:,} simulated people answered {survey.name} in {answer['seconds']:.1f} s "
+        f"({min(people, devices):,} of them with a complete client). No answer was kept.\n"
+    )
+    yield f"{'question':<10}{'':<10}{'truth':>9}{'estimate':>10}   95 % interval"
+    for name, rows in answer["questions"].items():
+        shown = _as_minutes if name == "minutes" else _as_share
+        for i, row in enumerate(rows):
+            yield f"{name if i == 0 else '':<10}{row['label']:<10}{_numbers(row, shown)}"
+    yield f"\n{'crashes, by day':<20}{'truth':>9}{'estimate':>10}   95 % interval"
+    for day in answer["story"]:
+        flag = "   forged reports were noticed" if day["warning"] else ""
+        yield f"{day['day']:<20}{_numbers(day, _as_share)}{flag}"
+    yield f"\nWhat a report gives away: {round_promise(survey.round_billionths)}."
+    yield "Confidence intervals are about the people who reported; one in twenty misses the truth."
+
+
 def draw_picture(days: Days) -> str:
-    """A dot and a whisker for each day's estimate, a ring for the truth."""
+    """Draw a dot and a whisker for each day's estimate, and a ring for the truth."""
     people = f"{min(day['reports'] for day in days):,}"
-    title = f"Crashes by day, of {people} people: what was true, and what deniable reports tell"
+    title = f"Crashes by day among {people} people: the truth, and what deniable reports show"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{title}</title>",
@@ -42,7 +60,7 @@ def draw_picture(days: Days) -> str:
         f"<style>{PICTURE_STYLE}</style>",
         _text(LEFT, 18, title, "start"),
         *_legend(),
-        *(_scale(number * STEP) for number in range(round(HIGHEST / STEP) + 1)),
+        *(_grid_line(number * GRID_STEP) for number in range(round(MAX_SHARE / GRID_STEP) + 1)),
         *(_day(number, day, len(days)) for number, day in enumerate(days)),
         "</svg>",
     ]
@@ -50,23 +68,39 @@ def draw_picture(days: Days) -> str:
 
 
 def picture_numbers(picture: str) -> Days:
-    """The numbers of a picture."""
-    (held,) = re.findall(r"<metadata>(.*)</metadata>", picture)
-    found: Days = json.loads(unescape(held))
-    return found
+    """Return the numbers from which a picture was drawn."""
+    (metadata,) = re.findall(r"<metadata>(.*)</metadata>", picture)
+    days: Days = json.loads(unescape(metadata))
+    return days
+
+
+def _numbers(row: Mapping[str, Any], shown: Callable[[float], str]) -> str:
+    if row["estimate"] is None:
+        return f"{shown(row['truth']):>9}   too few reports for an estimate"
+    missed = "" if row["low"] <= row["truth"] <= row["high"] else "   (missed)"
+    interval = f"{shown(row['low'])} to {shown(row['high'])}"
+    return f"{shown(row['truth']):>9}{shown(row['estimate']):>10}   {interval}{missed}"
+
+
+def _as_share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _as_minutes(value: float) -> str:
+    return f"{value:.1f}"
 
 
 def _legend() -> list[str]:
     return [
         _ring(LEFT + 6, 34),
-        _text(LEFT + 16, 38, "truth, which nobody holds", "start"),
+        _text(LEFT + 16, 38, "truth, which no server holds", "start"),
         _whisker(LEFT + 190, 28, 40),
         _dot(LEFT + 190, 34),
         _text(LEFT + 200, 38, "estimate with its 95 % interval", "start"),
     ]
 
 
-def _scale(share: float) -> str:
+def _grid_line(share: float) -> str:
     y = _y(share)
     line = f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}"/>'
     return line + _text(LEFT - 8, y + 4, f"{share:.0%}".replace("%", " %"), "end")
@@ -84,9 +118,9 @@ def _day(number: int, day: Mapping[str, Any], days: int) -> str:
 
 
 def _y(share: float) -> float:
-    """Held inside: an estimate may be below 0."""
-    inside = min(max(share, -0.03), HIGHEST)
-    return round(BOTTOM - 8 - inside / HIGHEST * (BOTTOM - 8 - TOP), 1)
+    """Return the height of a share, kept inside the picture: an estimate may be below 0."""
+    inside = min(max(share, -0.03), MAX_SHARE)
+    return round(BOTTOM - 8 - inside / MAX_SHARE * (BOTTOM - 8 - TOP), 1)
 
 
 def _dot(x: float, y: float) -> str:
@@ -103,45 +137,3 @@ def _whisker(x: float, high: float, low: float) -> str:
 
 def _text(x: float, y: float, words: str, anchor: str) -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
-
-
-def print_report(answer: Mapping[str, Any], survey: Survey, devices: int) -> None:
-    people, days = answer["people"], answer["story"]
-    print(
-        f"\n{people:,} people answered {survey.name} in {answer['seconds']:.1f} s, "
-        f"{min(people, devices):,} of them each through a complete client; nobody's answer was "
-        "kept.\n"
-    )
-    print(f"{'question':<10}{'':<10}{'truth':>9}{'estimate':>10}   95 % interval")
-    for name, rows in answer["questions"].items():
-        shown = _as_minutes if name == "minutes" else _as_share
-        for row in rows:
-            print(f"{name:<10}{row['label']:<10}{_line(row, shown)}")
-            name = ""  # noqa: PLW2901  # a question's name stands at its first row
-    _show_story(days)
-    print(f"\nWhat a report gives away: {round_promise(survey.round_billionths)}.")
-    print("Confidence intervals are about the people who reported; one in twenty misses the truth.")
-
-
-def _show_story(days: Sequence[Mapping[str, Any]]) -> None:
-    """A bad release, day by day, and the day on which reports were forged."""
-    print(f"\n{'crashes, by day':<20}{'truth':>9}{'estimate':>10}   95 % interval")
-    for day in days:
-        flagged = "   forged reports were noticed" if day["warning"] else ""
-        print(f"{day['day']:<20}{_line(day, _as_share)}{flagged}")
-
-
-def _line(row: Mapping[str, Any], shown: Callable[[float], str]) -> str:
-    if row["estimate"] is None:
-        return f"{shown(row['truth']):>9}   too few reports for an estimate"
-    inside = "" if row["low"] <= row["truth"] <= row["high"] else "   (missed)"
-    interval = f"{shown(row['low'])} to {shown(row['high'])}"
-    return f"{shown(row['truth']):>9}{shown(row['estimate']):>10}   {interval}{inside}"
-
-
-def _as_share(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _as_minutes(value: float) -> str:
-    return f"{value:.1f}"

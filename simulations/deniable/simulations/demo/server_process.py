@@ -1,9 +1,6 @@
-"""A running server for the demo: the real command, in its own process and a temporary folder.
+"""The demo's server: the real command in its own process, and the surveys published in its folder.
 
-Ending early: what was started is stopped, and what was written is deleted, whichever signal it
-is that ends the demo.
-
-Surveys into the running server's folder, as `deniable survey publish --data` does it.
+Whichever signal ends the demo, the server is stopped and its temporary folder is deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +25,12 @@ from deniable.shared.survey.document import Survey, render_document
 from deniable.shared.survey.keys import public_hex, sign
 
 STOP_SECONDS = 10
+MAX_CHECKS, CHECK_SECONDS = 200, 0.05  # until the server serves a new survey
 COMMAND = [sys.executable, "-m", "deniable.shared.cli.command"]
+# A closed terminal sends SIGHUP, which Windows does not have.
+END_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 @dataclass(frozen=True)
@@ -38,26 +40,25 @@ class RunningServer:
 
     @property
     def page(self) -> str:
-        """The dashboard, signed in."""
+        """Address of the dashboard, signed in."""
         return f"{self.url}/?token={self.token}"
 
 
 def deniable(*arguments: str) -> dict[str, Any]:
-    """One `deniable` command that prints JSON, run to its end."""
+    """Run a `deniable` command, and return the JSON that it prints."""
     command = [*COMMAND, *arguments, "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise StoreUnusable(done.stderr.strip() or f"deniable {arguments[0]} failed")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 @contextmanager
 def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningServer]:
-    """`deniable serve` on loopback, by default on a free port, until the block ends."""
+    """Run `deniable serve` on loopback, by default on a free port, until the block ends."""
     command = [*COMMAND, "serve", "--data", str(data), "--port", str(port), "--json", *more]
-    # In a session of its own: what a terminal sends to all of its processes comes to the demo,
-    # which ends the server.
+    # In its own session, so that a signal of the terminal reaches the demo, which stops the server.
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     try:
@@ -73,45 +74,35 @@ def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningSer
 
 
 def _started(line: str) -> RunningServer:
-    """From the one line that `serve --json` prints when it answers."""
+    """Read the one line that `serve --json` prints when the server answers requests."""
     try:
-        said = json.loads(line)
+        started = json.loads(line)
     except ValueError:
         raise StoreUnusable("the server did not start; its message is above") from None
-    return RunningServer(said["url"], said["token"])
-
-
-# As Ctrl-C; a closed terminal sends SIGHUP, which Windows does not have.
-ENDING = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
+    return RunningServer(started["url"], started["token"])
 
 
 @contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """The first signal raises KeyboardInterrupt in the block; those that come while it cleans up
-    change nothing."""
-    before = {each: signal.signal(each, _interrupt) for each in ENDING}
+    """Raise KeyboardInterrupt in the block at the first signal; ignore signals during cleanup."""
+    before = {number: signal.signal(number, _interrupt) for number in END_SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            with suppress(TypeError):  # one that was not set by Python
-                signal.signal(each, handler)
+        for number, handler in before.items():
+            with suppress(TypeError):  # a handler that was not set by Python
+                signal.signal(number, handler)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    for each in ENDING:
-        signal.signal(each, signal.SIG_IGN)
+    for number in END_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-SERVED_CHECKS = 200
 
 
 @dataclass(frozen=True)
 class Published:
-    """A survey at its server, as the players need it."""
+    """A survey on the server, with what its respondents need."""
 
     server: str
     id: str
@@ -121,7 +112,7 @@ class Published:
 
 
 class Publisher:
-    """Publishes with a key of its own, which is forgotten with it."""
+    """Publisher with its own key, which is never stored."""
 
     def __init__(self, server: RunningServer, data: Path) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -137,7 +128,7 @@ class Publisher:
             store.enrol_key(public_hex(self._key))
 
     def publish(self, name: str, opens: date, closes: date) -> Published:
-        """The demo's survey of this name, once the server serves it."""
+        """Publish the demo's survey of this name, and wait until the server serves it."""
         from deniable.server.store import open_store
         from deniable.server.surveys.catalogue import Catalogue
 
@@ -165,14 +156,13 @@ class Publisher:
             store.annotate(sequence, Annotation(day, words))
 
     def _wait_until_served(self, survey: str) -> None:
-        """A server looks for new surveys every quarter of a second."""
         import requests
 
-        for _ in range(SERVED_CHECKS):
-            found = requests.get(f"{self._server.url}/v1/surveys/{survey}", timeout=30)
-            if found.status_code == 200:
+        for _ in range(MAX_CHECKS):
+            response = requests.get(f"{self._server.url}/v1/surveys/{survey}", timeout=30)
+            if response.status_code == 200:
                 return
-            time.sleep(0.05)
+            time.sleep(CHECK_SECONDS)
         raise Refused("the server does not serve the survey that was just published")
 
 

@@ -6,13 +6,12 @@ wait for numpy.
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.option import Option, read
 from deniable.simulations.engine.study import SEED, load, summaries
@@ -82,7 +81,7 @@ def _add_common(parser: ArgumentParser, where: str) -> None:
     group.add_argument(
         "--out", type=Path, metavar="DIR", help="write a page, figures, a CSV and run.toml here"
     )
-    group.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     _add_seed(group)
     group.add_argument(
         "--on",
@@ -115,8 +114,7 @@ def simulate(arguments: Namespace) -> int:
     result = run(study, options, arguments.seed, arguments.on, arguments.out, show_progress=True)
     if arguments.out:
         print(f"written: {result.write(arguments.out)}", file=sys.stderr)
-    print(json.dumps(result.report.document, allow_nan=False) if arguments.json else result)
-    return 0
+    return show(arguments, result.report.document, map(str, [result]))
 
 
 def _simulate_all(folder: Path, seed: int) -> int:
