@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 from fractions import Fraction
@@ -87,18 +86,6 @@ def test_the_namespace_is_a_command_too() -> None:
     assert (ran.stdout, ran.stderr) == (script("--version").stdout, "")
     command = [sys.executable, "-m", "deniable", "no-such-verb"]
     assert subprocess.run(command, capture_output=True).returncode == 2
-
-
-def test_every_verb_has_an_example_that_the_command_reads() -> None:
-    parser = command.make_parser(command.find_verbs())
-    for name, verb in command.find_verbs().items():
-        for each in (verb, *verb.also):
-            words = shlex.split(each.example.removeprefix("source <(").removesuffix(")"))
-            assert words[:2] == ["deniable", name]
-            assert parser.parse_args(words[1:]).verb == name
-    shown = run("help", "keys").stdout
-    assert shown == run("keys", "--help").stdout
-    assert "for example:\n  deniable keys new signing-key.pem" in shown
 
 
 @pytest.mark.parametrize(

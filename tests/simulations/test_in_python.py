@@ -14,7 +14,6 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.errors import WrongUse
 from deniable.simulations import Study, simulate
-from deniable.simulations.engine.study import STUDIES, load
 from deniable.simulations.engine.study_result import csv_bytes
 from tests.simulations.own_mechanism import HalfBit, Sets
 from tests.simulations.own_study import STUDY
@@ -42,15 +41,6 @@ def test_the_readme_s_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(names["reports"]) == 10_000
     assert names["page"].is_file()
     assert names["figure"].axes
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_study_has_its_defaults_read_by_its_own_readers(name: str) -> None:
-    study = load(name)
-    assert study.name == name
-    assert study.question.endswith("?")
-    assert len({option.name for option in study.options}) == len(study.options)
-    assert not {"on", "out", "seed", "study"} & {option.name for option in study.options}
 
 
 def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> None:

@@ -19,57 +19,11 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.simulations import simulate
 from deniable.simulations.engine.comparison import drawn_columns
-from deniable.simulations.engine.study import STUDIES
 from deniable.simulations.studies.bit import drawn_price
 from deniable.simulations.studies.histogram.histogram_report import ADD, BEST, with_best
+from tests.simulations.small_studies import SMALL
 
 Rows = Sequence[Mapping[str, Any]]  # Any: what rows hold
-FEW: dict[str, dict[str, Any]] = {
-    "minimax": {"epsilon": [4, 20], "people": [100, 1e6], "moments": [3, "inf"],
-                "repetitions": 400},
-    "bit": {"epsilon": [0.1, 1, 20], "people": [2, 1e4], "repetitions": 200},
-    "test": {"epsilon": [0.5, 4], "people": [100, 5000], "repetitions": 200},
-    "mean": {"epsilon": [0.5, 4, 20], "people": [100, 1e6], "repetitions": 50},
-    "histogram": {"epsilon": [0.5, 4, 20], "people": [2, 1e5], "options": [2, 5, 64],
-                  "repetitions": 20},
-    "mechanisms": {"epsilon": [1, 4], "options": [5], "repetitions": 100},
-    "select": {"epsilon": [0.5, 4], "options": [2, 16], "people": 2000, "repetitions": 200},
-    "median": {"epsilon": [1, 20], "people": [1e3, 1e5], "repetitions": 100, "quantile": 0.3},
-    "vector": {"epsilon": [0.5, 20], "people": [2, 1e5], "dimension": [2, 64],
-               "repetitions": 20},
-    "counts": {"epsilon": [0.5, 20], "people": [64, 1e5], "counts": [1, 7, 64],
-               "repetitions": 20},
-    "regression": {"epsilon": [0.5, 20], "people": [1e3, 1e6], "repetitions": 9},
-    "subsample": {"epsilon": [0.5, 2, 20], "people": [1e3, 1e6], "repetitions": 9},
-    "synthetic": {"epsilon": [0.5, 20], "people": [100, 1e5], "attributes": [2, 5],
-                  "repetitions": 9},
-    "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},
-    "attack": {"epsilon": 1, "people": 10, "repetitions": 2},
-    "compose": {"epsilon": [0.1], "rounds": [1, 10]},
-    "repeat": {"epsilon": [1, 20], "rounds": [1, 4]},
-}  # fmt: skip
-LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "worst"),
-          ("limit", "first_order"), ("limit", "predicted_n_variance"),
-          ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
-
-
-@pytest.mark.parametrize("name", [name for name in STUDIES if name in FEW])
-def test_no_row_of_any_study_is_below_its_limit(name: str) -> None:
-    """`select` has its limits in people and votes. Where the estimate is 0 the hardest distribution
-    of the minimax study has the largest mean: its risk is the bound. Doubles are rounded."""
-    for row in simulate(name, on="local", **FEW[name]).rows:
-        pairs: Sequence[tuple[str, str]] = LIMITS
-        if name == "select":
-            pairs = [("limit", "gap_needed"), ("limit", "people_needed")]
-        for least, exact in pairs:
-            if row.get(least) is not None and row.get(exact) is not None:
-                assert float(row[least] or 0) <= float(row[exact] or 0) * (1 + 1e-12), row
-
-
-def test_every_study_with_limits_is_among_these() -> None:
-    """Twin of the list above: whoever adds a study adds it there, or says here why not."""
-    assert set(STUDIES) - set(FEW) <= {"survey"}, "a survey needs a file"
-
 
 SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "response")
 
@@ -80,7 +34,7 @@ SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "r
 def test_curators_err_no_more_than_devices(name: str) -> None:
     """In every cell, for these people and for the population, at the same ε for one answer, and
     without a δ. In many of counts and of vectors a curator has to run what devices do."""
-    rows: Any = simulate(name, on="local", **FEW[name]).rows
+    rows: Any = simulate(name, on="local", **SMALL[name]).rows
     rows = [row for row in rows if row.get("mechanism") != ADD.mechanism and not row.get("delta")]
     keys = [key for key in SIZES if key in rows[0]]
     for cell in {tuple(row[key] for key in keys) for row in rows}:

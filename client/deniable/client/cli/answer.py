@@ -43,7 +43,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = EPILOG, RawDescriptionHelpFormatter
     parser.add_argument("survey", metavar="SURVEY", help="a survey's name or id")
     parser.add_argument("answers", nargs="*", metavar="NAME=VALUE", help="an answer; see below")
-    parser.add_argument("--server", required=True, metavar="URL")
+    parser.add_argument("--server", required=True, metavar="URL", help="address of the server")
     parser.add_argument(
         "--key", required=True, action="append", metavar="HEX", help="a public key to trust"
     )
@@ -61,7 +61,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--ca", metavar="FILE", help="a file of certificates that replaces the usual authorities"
     )
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
-    parser.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="how long to wait"
+    )
     parser.add_argument(
         "--yes",
         action="store_true",

@@ -21,7 +21,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-epsilon", default="6", metavar="E", help="the app's cap (6)")
     parser.add_argument("--ca", metavar="FILE", help="trust these authorities, not the usual ones")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
-    parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS")
+    parser.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="how long to wait"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

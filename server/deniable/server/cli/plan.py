@@ -17,7 +17,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "Say what one question will tell, before anyone is asked: with so many people, or how many "
         "it takes for a given error."
     )
-    parser.add_argument("--kind", choices=tuple(KINDS), required=True)
+    parser.add_argument("--kind", choices=tuple(KINDS), required=True, help="of the question")
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     fields = (field for kind in KINDS.values() for field in kind.plan_fields)
     for field in {field.name: field for field in fields}.values():

@@ -22,7 +22,7 @@ def _certify_arguments(parser: ArgumentParser) -> None:
         "integers of one mechanism, so that you can check them independently. With --mechanism "
         "package.module:Class: prove, check and audit a class of your own."
     )
-    parser.add_argument("--kind", choices=tuple(KINDS))
+    parser.add_argument("--kind", choices=tuple(KINDS), help="of the question")
     parser.add_argument(
         "--mechanism",
         metavar="NAME",

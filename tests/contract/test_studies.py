@@ -1,0 +1,186 @@
+"""The contract of a study, for every entry of the table of studies.
+
+Each study runs at a small size in Python, which writes its page; then the command resumes the same
+run and prints JSON. Every way of reading the result must agree.
+"""
+
+import csv
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from deniable.shared.errors import WrongUse
+from deniable.simulations import Study, simulate
+from deniable.simulations.engine.figures import formula_svg
+from deniable.simulations.engine.study import STUDIES, load, summaries
+from deniable.simulations.engine.study_result import StudyResult
+from tests.command import run
+from tests.simulations.small_studies import SMALL
+
+# A limit, and the column that may not be below it.
+LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "worst"),
+          ("limit", "first_order"), ("limit", "predicted_n_variance"),
+          ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
+# Computed without drawing anything: by formula, by exact sums, or by the server's own code.
+REFERENCES = ("exact", "first_order", "predicted_n_variance", "risk_exact", "total", "guess_right",
+              "half_width", "people_needed", "gap_needed")  # fmt: skip
+JARGON = r"minimax|histogram|locality|estimator|oracle|ε|δ"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A study that ran, its files, and what the command printed for the same run."""
+
+    result: StudyResult
+    folder: Path
+    printed: str
+
+
+def run_both_ways(name: str, folder: Path) -> Outcome:
+    result = simulate(name, on="local", out=folder, **SMALL[name])
+    words = as_words(load(name), SMALL[name])
+    done = run("simulate", name, *words, "--on", "local", "--out", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "resuming" in done.stderr, "the command reads the same options as Python"
+    return Outcome(result, folder, done.stdout)
+
+
+def as_words(study: Study, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield these options as they are written on the command line."""
+    for option in study.options:
+        if option.name not in options:
+            continue
+        value = options[option.name]
+        values = value if isinstance(value, list) else [value]
+        if option.positional:
+            yield str(value)
+        elif option.repeated:
+            yield from (word for v in values for word in (f"--{option.name}", str(v)))
+        else:
+            yield from (f"--{option.name}", ",".join(map(str, values)))
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def number(row: Mapping[str, Any], key: str) -> float | None:
+    value = row.get(key)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_a_question_options_and_formulas(name: str) -> None:
+    """A question is short and has no jargon; no option hides one of the engine's."""
+    study = load(name)
+    assert study.name == name
+    assert study.question.endswith("?")
+    assert len(study.question) <= 95
+    assert not re.search(JARGON, study.question)
+    names = [option.name for option in study.options]
+    assert len(set(names)) == len(names)
+    assert not {"on", "out", "seed", "study", "json"} & set(names)
+    assert all(option.help for option in study.options)
+    assert summaries()[name]
+    assert study.formulas
+    for words, formula in study.formulas:
+        assert words
+        assert formula_svg(formula)
+
+
+def test_every_study_has_a_small_size() -> None:
+    """Twin of the table: a study that is added must be run here."""
+    assert set(SMALL) == set(STUDIES)
+
+
+def check_that_the_command_prints_one_json_document(outcome: Outcome) -> None:
+    document = json.loads(outcome.printed, parse_constant=refuse_constant)
+    again = json.loads(json.dumps(outcome.result.report.document))
+    if outcome.result.study.name == "mechanisms":  # its times are of one report each
+        assert document.pop("rows")
+        assert again.pop("rows")
+    assert document == again
+
+
+def check_that_rows_have_the_same_columns_everywhere(outcome: Outcome) -> None:
+    rows = outcome.result.rows
+    assert rows
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+    with (outcome.folder / f"{outcome.result.study.name}.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert len(written) == len(rows)
+    for row, texts in zip(rows, written, strict=True):
+        assert all(texts[key] == ("" if row[key] is None else str(row[key])) for key in row)
+
+
+def check_that_rows_have_reference_values_and_keep_their_limits(outcome: Outcome) -> None:
+    """`select` has its limits in people and votes. Where the estimate is 0 the hardest distribution
+    of the minimax study has the largest mean: its risk is the bound. Doubles are rounded."""
+    rows: Sequence[Mapping[str, Any]] = outcome.result.rows
+    assert any(number(row, key) is not None for row in rows for key in REFERENCES)
+    pairs: Sequence[tuple[str, str]] = LIMITS
+    if outcome.result.study.name == "select":
+        pairs = (("limit", "gap_needed"), ("limit", "people_needed"))
+    for row in rows:
+        for limit, exact in ((number(row, a), number(row, b)) for a, b in pairs):
+            assert limit is None or exact is None or limit <= exact * (1 + 1e-12), row
+
+
+def check_that_text_begins_with_the_question_and_ends_with_the_findings(outcome: Outcome) -> None:
+    text, report = repr(outcome.result), outcome.result.report
+    assert text.startswith(f"{outcome.result.study.question}\n\n")
+    assert text.endswith("\n".join(report.findings))
+    assert 1 <= len(report.findings) <= 6
+    for sentence in report.findings:
+        assert re.match(r"[A-Z0-9]|n ", sentence), sentence
+        assert sentence.endswith(".")
+        assert "nan" not in sentence.lower().split()
+    assert all(table.title in text for table in report.tables)
+
+
+def check_that_the_page_has_findings_figures_tables_and_formulas(outcome: Outcome) -> None:
+    report, study = outcome.result.report, outcome.result.study
+    page = (outcome.folder / "index.html").read_text("utf-8")
+    assert "<script" not in page
+    assert all(sentence in unescape(page) for sentence in report.findings)
+    assert page.count("<figure>") == len(report.figures) >= 1
+    assert page.count("<table>") == len(report.tables) >= 1
+    assert page.count("<dd><div") == len(study.formulas)
+    assert report.method
+    for figure in report.figures:
+        assert figure.caption.endswith(".")
+        assert (outcome.folder / f"{figure.name}.svg").stat().st_size
+        assert (outcome.folder / f"{figure.name}.png").stat().st_size
+
+
+def check_that_the_run_record_names_the_options(outcome: Outcome) -> None:
+    record = tomllib.loads((outcome.folder / "run.toml").read_text("utf-8"))
+    assert record["run"]["study"] == outcome.result.study.name
+    assert set(record["arguments"]) == set(outcome.result.options)
+
+
+def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
+    """Twin of the runs above."""
+    unknown: dict[str, Any] = {"no_such_option": 1}
+    with pytest.raises(WrongUse, match="there is no option no_such_option"):
+        simulate(outcome.result.study, **unknown)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_keeps_its_contract(name: str, tmp_path: Path) -> None:
+    """Run small, in Python and by the command; then read rows, JSON, text, page and record."""
+    outcome = run_both_ways(name, tmp_path)
+    check_that_the_command_prints_one_json_document(outcome)
+    check_that_rows_have_the_same_columns_everywhere(outcome)
+    check_that_rows_have_reference_values_and_keep_their_limits(outcome)
+    check_that_text_begins_with_the_question_and_ends_with_the_findings(outcome)
+    check_that_the_page_has_findings_figures_tables_and_formulas(outcome)
+    check_that_the_run_record_names_the_options(outcome)
+    check_that_an_unknown_option_is_refused(outcome)
