@@ -202,3 +202,25 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
     assert asking(16, epsilon="2").mechanism.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
     assert QUESTION.expected_findings(100) == "100 people are too few to find any text"
     assert "texts that 14,828 or more answer" in asking(8, epsilon="2").expected_findings(10**6)
+
+
+def test_a_group_is_drawn_from_64_bits() -> None:
+    """Each as often as the others, to within 2^-64: the last number that makes one group, and the
+    first that makes the next. Twin: of 256 numbers 86 make the first of three groups."""
+    mechanism = asking(8, epsilon="2").mechanism
+    groups, asked = mechanism.groups, list[int]()
+
+    def group(number: int) -> int:
+        def draw(bits: int) -> int:
+            asked.append(bits)
+            return number if len(asked) % 2 else 0
+
+        answer = mechanism.answer_at(0)
+        return mechanism.encoding.split(mechanism.randomize(answer, draw))[0]
+
+    for first in range(1, groups):
+        begin = -(-first * 2**64 // groups)
+        assert [group(begin - 1), group(begin)] == [first - 1, first]
+    assert set(asked[::2]) == {64}
+    assert len({number * groups >> 8 for number in range(256)}) == groups
+    assert 256 % groups

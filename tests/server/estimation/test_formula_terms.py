@@ -1,0 +1,178 @@
+"""Terms of formulas that are easily lost: each against one value computed in another way.
+
+Each test has a twin, the same formula without its term, which is measurably wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise, product
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from deniable.server.estimation import crossed, fixed_numbers, repeated_looks, vectors
+from deniable.server.estimation.differences import differences, side
+from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.estimators import counted
+from deniable.server.estimation.texts import found as text_search
+from deniable.server.estimation.texts.search import candidates
+from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.mechanisms import KClosest, LocalLaplace, RandomizedResponse, Ternary
+from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.survey.kinds.beginnings import FINAL
+from deniable.shared.survey.kinds.bit import Bit
+from tests.server.estimation.single import statements
+from tests.server.estimation.test_texts import PEOPLE, WORDS, asking, found, tally
+
+Z95 = NormalDist().inv_cdf(0.975)
+
+
+def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
+    """Of 50 and of 400 reports, with keep and lie from e^ε by `math`: the two halves differ, so
+    neither can stand for the other."""
+    keep = math.e / (math.e + 1)
+    lie = 1 - keep
+    question = Bit("crashed", RandomizedResponse(Epsilon("1")))
+    sides, noise, halves = [], [], []
+    for count, reports in ((30, 50), (180, 400)):
+        cells = np.array([reports - count, count])
+        one = statements(question, cells, reports)
+        sides.append(side([one], counted(question, cells[None], reports).like(0.975), None))
+        held = [min(1.0, max(0.0, float(end[0]))) for end in one.these]
+        noise.append(
+            max(
+                (share * keep * (1 - keep) + (1 - share) * lie * (1 - lie)) / reports
+                for share in held
+            )
+            / (keep - lie) ** 2
+        )
+        halves.append(1 / (2 * reports * (keep - lie)))
+    low, high = differences(*sides).these
+    width = float(high[0, 0] - low[0, 0]) / 2
+    normal = Z95 * math.sqrt(sum(noise))
+    assert width == pytest.approx(normal + sum(halves), rel=1e-9)
+    for half in halves:
+        assert abs(width - (normal + sum(halves) - half)) > 1e-3
+
+
+def growth(table: NumberTable, tilt: float, place: float) -> float:
+    """log E[e^(tilt · value) | place], in plain Python."""
+    point = min(int(place * table.steps), table.steps - 1)
+    up = place * table.steps - point
+    values = [float(value) / table.steps for value in table.values]
+    rows = [
+        math.fsum(
+            weight / ONE * math.exp(tilt * value) for weight, value in zip(row, values, strict=True)
+        )
+        for row in table.rows[point : point + 2]
+    ]
+    return math.log((1 - up) * rows[0] + up * rows[1])
+
+
+@pytest.mark.parametrize("table", [Ternary(Epsilon("4")), LocalLaplace(Epsilon("6"), 3)])
+def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) -> None:
+    """Between the places that are looked at, too. Twin: with a tenth of the slack it is."""
+    values = [float(value) / table.steps for value in table.values]
+    tilts = repeated_looks.TILTS / (values[-1] - values[0])
+    places = fixed_numbers.places_of(table)
+    between = (places[:-1] + places[1:]) / 2
+    over, slack = [], []
+    for tilt, (at, bound) in list(zip(tilts, repeated_looks._growths(table, False), strict=True))[
+        :4
+    ]:
+        exact = np.array([growth(table, tilt, place) for place in between.tolist()])
+        rises = [abs(b - a) for a, b in pairwise(growth(table, tilt, p) for p in places.tolist())]
+        over.append(float((exact - np.interp(between, at, bound)).max()))
+        slack.append(max(rises) ** 2 / 8)
+    assert max(over) <= 1e-12
+    assert max(each + 0.9 * some for each, some in zip(over, slack, strict=True)) > 1e-9
+
+
+@pytest.mark.parametrize("table", [Ternary(Epsilon("2")), LocalLaplace(Epsilon("6"), 8)])
+def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) -> None:
+    """A thousand places between those that are looked at. Twin: a hull without its rise is below
+    some of them."""
+    places = fixed_numbers.places_of(table)
+    between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
+    exact = np.array([table.variance(1, place) for place in between.tolist()])
+    assert (np.interp(between, *fixed_numbers.most_noise(table)) - exact).min() > -1e-15
+    flat = fixed_numbers.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
+    assert (exact - np.interp(between, *flat)).max() > places[1] ** 2 / 8
+
+
+@pytest.mark.parametrize("reports", [1, 4])
+def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) -> None:
+    """All along one axis: their own spread is 0, which says nothing. Twin: it is 0."""
+    design = KClosest(Epsilon("2"), 4)
+    cells = np.zeros(8, np.int64)
+    cells[0] = cells[4] = UNIT * reports
+    found = vectors.coordinates(cells, reports, design)
+    least = min(design.across, design.along - design.gain**2)
+    assert least > 0.01
+    assert found.standard_error[0] * design.gain * math.sqrt(reports) == pytest.approx(
+        math.sqrt(least), rel=1e-12
+    )
+    observed = cells[4] / UNIT / reports - (cells[0] / UNIT / reports) ** 2
+    assert observed == 0
+
+
+def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
+    """From every report by itself, in rational numbers. Twin: about 0 it is a tenth larger."""
+    design = RandomizedResponse(Epsilon("3"))
+    keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
+    counts = {(1, 1): 900, (1, 0): 40, (0, 1): 40, (0, 0): 20}
+    both = np.array([[counts[a, b] for b in (0, 1)] for a in (0, 1)])
+    pair = crossed.Pair.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
+    error = float(crossed.joint(pair).standard_error[-1])  # of those who hold both
+    values = Counter[Fraction]()
+    for a, b in product((0, 1), repeat=2):
+        values[(a - lie) / (keep - lie) * ((b - lie) / (keep - lie))] += counts[a, b]
+    mean = sum(value * number for value, number in values.items()) / 1_000
+    square = sum(value**2 * number for value, number in values.items()) / 1_000
+    assert error == pytest.approx(math.sqrt((square - mean**2) / 1_000), rel=1e-12)
+    assert math.sqrt(square / 1_000) > 1.1 * error
+
+
+def test_what_stands_out_has_an_interval_for_that_choice() -> None:
+    """Of R texts that are found among m that are tested each has a confidence of 1 - R / 20 m.
+    Twin: 95 %, a narrower interval."""
+    question = asking()
+    cells = tally(question, WORDS)
+    counts = text_search.counts_of(question.mechanism, cells)
+    scores = (counts.shares / counts.errors)[:-FINAL]
+    tested = len(text_search._shown(candidates(scores, question.beginnings, text_search.TESTED)))
+    assert tested > 500
+    for each in found():
+        assert each.confidence == pytest.approx(1 - 0.05 * len(WORDS) / tested, rel=1e-12)
+        of = int(cells[-FINAL:].sum())
+        design = question.mechanism.each
+        rate = design.lie / ONE + (design.keep - design.lie) / ONE * (
+            each.estimate * (1 - 1 / design.options) + 1 / design.options
+        )
+        least = NormalDist().inv_cdf(1 - 0.025 * len(WORDS) / tested)
+        spread = math.sqrt(rate * (1 - rate) / of) / ((design.keep - design.lie) / ONE)
+        assert (each.high - each.low) / 2 > 0.97 * least * spread
+        assert least > 1.5 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    assert found()[0].reports == PEOPLE
+
+
+def test_a_p_value_pays_for_every_text_and_every_look() -> None:
+    """One text of four, each of whose buckets holds what one in 16 do: (1/16)^6, times the four and
+    three looks. Twin: times the four alone."""
+    options = 16
+    supports = np.full((FINAL, options), 1_000)
+    supports[:, 0] = 1_400
+    reports = np.full(FINAL, supports.sum() // FINAL)
+    final = text_search.Counts(supports, reports, 1 / options, 0.5)
+    assert (final.shares[:, 0] > 4 * final.errors[:, 0]).all()
+    buckets = np.array([[0, 5, 6, 7]] * FINAL)
+    _, p, _ = text_search._standing_out(final, buckets)
+    alone = (1 / options) ** FINAL
+    assert p[0] == pytest.approx(3 * 4 * alone, rel=1e-6)
+    assert p[0] > 2 * 4 * alone
