@@ -23,7 +23,7 @@ import numpy.typing as npt
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deniable.server.estimation.bounded_mean import at_pole, interval
+from deniable.server.estimation.intervals import at_pole, bounded_mean
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean
@@ -106,7 +106,7 @@ def measure(cell: Cell, runs: int, rng: np.random.Generator) -> Outcome:
     distribution = sum(held[i] / cell.people * _row(table, int(i)) for i in np.flatnonzero(held))
     deviation = math.sqrt(float(distribution @ values**2) - float(distribution @ values) ** 2)
     normal = 2 * 1.959964 * deviation / math.sqrt(cell.people)
-    widths = [np.subtract(*interval(values, row, 0.95)[::-1]) for row in counts[:20]]
+    widths = [np.subtract(*bounded_mean(values, row, 0.95)[::-1]) for row in counts[:20]]
     return Outcome(
         cell,
         coverage=1 - float((below | above).mean()),
@@ -123,7 +123,7 @@ def beyond(values: Array, counts: Array, truth: float) -> npt.NDArray[np.bool_]:
     result = np.zeros(len(counts), dtype=bool)
     result[~few] = _beyond_many(values, counts[~few], truth)
     limits = {
-        row.tobytes(): interval(values, row, 0.95)[1] for row in np.unique(counts[few], axis=0)
+        row.tobytes(): bounded_mean(values, row, 0.95)[1] for row in np.unique(counts[few], axis=0)
     }
     result[few] = [truth > limits[row.tobytes()] for row in counts[few]]
     return result

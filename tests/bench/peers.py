@@ -23,7 +23,7 @@ from statistics import mean, stdev
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.shares import shares
+from deniable.server.estimation.point_estimates import shares
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.privacy.epsilon import Epsilon

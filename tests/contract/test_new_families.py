@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation import forgery_test
-from deniable.server.estimation.crossed import Pair, unbiased_shares
+from deniable.server.estimation.crosstab import Pair, unbiased_shares
 from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.support_counts import support_counts
+from deniable.server.estimation.point_estimates import support_counts
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.certify import refusal

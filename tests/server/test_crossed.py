@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.estimation.crossed import Joint, Pair, joint
+from deniable.server.estimation.crosstab import Joint, Pair, joint
 from deniable.server.http.auth import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.tally_kernels import _counts

@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from deniable.server.estimation.shares import shares
-from deniable.server.estimation.support_counts import support_counts
+from deniable.server.estimation.point_estimates import shares, support_counts
 from deniable.server.planning.least_variance import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries

@@ -10,12 +10,12 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import beta, binom
 
-from deniable.server.estimation.clopper_pearson import (
+from deniable.server.estimation.intervals import (
     LARGE,
     OUTWARD,
     _expansion,
     beta_quantile,
-    limits,
+    clopper_pearson,
 )
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
@@ -47,7 +47,7 @@ def coverage(low: np.ndarray, high: np.ndarray, people: int, rate: float) -> flo
 
 @pytest.mark.parametrize("people", PEOPLE)
 def test_coverage_is_never_below_95_percent(people: int) -> None:
-    low, high = limits(np.arange(people + 1), people, 0.95)
+    low, high = clopper_pearson(np.arange(people + 1), people, 0.95)
     worst = min(
         coverage(low, high, people, rate_of(design, share))
         for epsilon, share in product(EPSILONS, SHARES)
@@ -87,7 +87,7 @@ def test_of_fixed_people_the_limits_are_about_those_too_who_were_not_asked(
     rates = [rate_of(design, 1.0)] * holders + [rate_of(design, 0.0)] * (people - holders)
     truth = sum(rates) / people
     for asked in range(1, people + 1):
-        low, high = limits(np.arange(asked + 1), asked, 0.95)
+        low, high = clopper_pearson(np.arange(asked + 1), asked, 0.95)
         probabilities = asked_of(rates, asked)
         assert probabilities.sum() == pytest.approx(1)
         assert probabilities @ np.arange(asked + 1) == pytest.approx(asked * truth)
@@ -98,7 +98,7 @@ def test_people_asked_because_of_their_answers_fail_the_same_check() -> None:
     """Twin: 20 of the 30 hold it, and only they may be asked."""
     design = RandomizedResponse(Epsilon("2"))
     yes, no = rate_of(design, 1.0), rate_of(design, 0.0)
-    low, high = limits(np.arange(16), 15, 0.95)
+    low, high = clopper_pearson(np.arange(16), 15, 0.95)
     truth, probabilities = (20 * yes + 10 * no) / 30, asked_of([yes] * 20, 15)
     assert probabilities[(low <= truth) & (truth <= high)].sum() < 0.95
 
@@ -125,7 +125,7 @@ def test_successes_of_a_sample_are_a_sum_of_independent_trials(asked: int) -> No
 def test_coverage_is_that_of_the_theory(
     design: SupportDesign, share: float, expected: float
 ) -> None:
-    low, high = limits(np.arange(101), 100, 0.95)
+    low, high = clopper_pearson(np.arange(101), 100, 0.95)
     assert coverage(low, high, 100, rate_of(design, share)) == pytest.approx(expected, abs=5e-5)
 
 
@@ -157,7 +157,7 @@ def test_the_expansion_is_of_the_moments_that_a_beta_distribution_has(probabilit
 @pytest.mark.parametrize("people", [0, 1, 2, 10**6, 10**15])
 def test_limits_hold_their_count_at_every_size(people: int) -> None:
     counts = np.unique(np.array([0, people // 3, people // 2, people]))
-    low, high = limits(counts, people, 0.95)
+    low, high = clopper_pearson(counts, people, 0.95)
     rates = counts / max(people, 1)
     assert (low >= 0).all()
     assert (low <= rates).all()

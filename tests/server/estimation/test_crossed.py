@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from deniable.server.estimation import repeated_looks
-from deniable.server.estimation.crossed import (
+from deniable.server.estimation import anytime_valid
+from deniable.server.estimation.crosstab import (
     Pair,
     _limits,
     _values,
@@ -163,7 +163,7 @@ def test_intervals_for_repeated_looks_hold_the_others(
     values = np.sort(_values(first, second))
     for each in ([3.0, 5.0, 2.0, 9.0], [0.0, 0.0, 0.0, 40.0], [10.0, 200.0, 30.0, 100.0]):
         counts = np.array(each)
-        low, high = repeated_looks.mean(values, counts, 0.95)
+        low, high = anytime_valid.mean(values, counts, 0.95)
         once, other = _limits(values, counts[None].astype(np.int64), 0.95, looks=False)
         assert low <= once[0]
         assert other[0] <= high

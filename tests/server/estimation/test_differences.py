@@ -5,8 +5,8 @@ import pytest
 
 from deniable.server.estimation.differences import Differences, differences, halved, reach, side
 from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.fixed_people import limits, noise
-from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.finite_population import share_limits, share_noise
+from deniable.server.estimation.point_estimates import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
@@ -42,7 +42,9 @@ def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, sca
         for held, people in zip(holders, (now, then), strict=True):
             counts, probabilities = law(held, people, design)
             middle.append(unbiased_share(counts / people, design))
-            spread.append(noise(limits(counts, people, design, 0.95), np.array(people), design))
+            spread.append(
+                share_noise(share_limits(counts, people, design, 0.95), np.array(people), design)
+            )
             step += ONE / (2 * people * (design.keep - design.lie))
             chance.append(probabilities)
         truth = holders[0] / now - holders[1] / then

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation import distribution as estimation
-from deniable.server.estimation.bounded_mean import interval
+from deniable.server.estimation.anytime_valid import mean
 from deniable.server.estimation.distribution import (
     LEVELS,
     Array,
@@ -20,7 +20,7 @@ from deniable.server.estimation.distribution import (
     likeliest,
     worst_variance,
 )
-from deniable.server.estimation.repeated_looks import mean
+from deniable.server.estimation.intervals import bounded_mean
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.mechanisms import (
@@ -136,7 +136,7 @@ def test_each_limit_has_the_confidence_that_makes_all_hold_at_once() -> None:
     counts = np.arange(500.0, 500 + table.symbols)
     values = cumulative_values(table, 8)[0][0]
     order = np.argsort(values)
-    first = {n: interval(values[order], counts[order], 1 - 0.05 / n) for n in (1, 8)}
+    first = {n: bounded_mean(values[order], counts[order], 1 - 0.05 / n) for n in (1, 8)}
     low, high = band(table, counts, 8, 0.95)
     assert low[1] == pytest.approx(max(first[8][0], 0), abs=1e-8)
     assert high[0] == pytest.approx(first[8][1], abs=1e-8)

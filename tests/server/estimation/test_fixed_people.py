@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import fixed_people
-from deniable.server.estimation.clopper_pearson import limits as rate_limits
-from deniable.server.estimation.fixed_people import SMALL, limits
-from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation import finite_population
+from deniable.server.estimation.finite_population import SMALL, share_limits
+from deniable.server.estimation.intervals import clopper_pearson as rate_limits
+from deniable.server.estimation.point_estimates import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 
 def found(people: int, design: SupportDesign) -> Ends:
-    return limits(np.arange(people + 1), people, design, 0.95)
+    return share_limits(np.arange(people + 1), people, design, 0.95)
 
 
 def worst_coverage(
@@ -84,7 +84,7 @@ def test_a_limit_is_next_to_the_one_of_the_exact_law(people: int, epsilon: str) 
         counts, probabilities = law(round(share * people), people, design)
         seen = counts[[int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.9)]]
         estimates = people * unbiased_share(seen / people, design)
-        low, _ = limits(seen, people, design, 0.95)
+        low, _ = share_limits(seen, people, design, 0.95)
         for count, estimate, mine in zip(seen, estimates, low * people, strict=True):
             if mine > 0:
                 exact = least(int(count), people, design)
@@ -107,9 +107,9 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
     assert people > SMALL
     ends = found(people, design)
     with monkeypatch.context() as patched:
-        patched.setattr(fixed_people, "SMALL", people)
+        patched.setattr(finite_population, "SMALL", people)
         for law in ("_binomials", "_tails"):  # which are remembered as large as they are wanted
-            patched.setattr(fixed_people, law, getattr(fixed_people, law).__wrapped__)
+            patched.setattr(finite_population, law, getattr(finite_population, law).__wrapped__)
         exactly = found(people, design)
     for mine, exact in zip(ends, exactly, strict=True):
         assert people * np.abs(mine - exact).max() < 0.1
@@ -120,7 +120,7 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
 def test_of_few_people_a_limit_is_that_of_the_exact_law(people: int, epsilon: str) -> None:
     for design in designs(epsilon)[::2]:
         counts = np.unique(np.linspace(0, people, 12).astype(np.int64))
-        low, _ = limits(counts, people, design, 0.95)
+        low, _ = share_limits(counts, people, design, 0.95)
         exact = np.array([least(int(count), people, design) for count in counts])
         assert (np.clip(np.rint(low * people), 0, people) == exact).all()
 
@@ -129,7 +129,7 @@ def test_where_a_single_person_matters_a_limit_is_that_of_the_exact_law() -> Non
     """Though they are many: hardly any report is a lie."""
     people, design = 1_000, RandomizedResponse(Epsilon("8"))
     counts = np.array([3, 40, 500, 997])
-    low, _ = limits(counts, people, design, 0.95)
+    low, _ = share_limits(counts, people, design, 0.95)
     assert np.rint(low * people).tolist() == [least(int(count), people, design) for count in counts]
 
 
@@ -150,13 +150,13 @@ def test_a_bit_gains_what_it_must(epsilon: str, narrower: float) -> None:
     """Half say yes. Of so many, the noise is all that varies: √(4 p (1 - p)) of the width."""
     design, people = RandomizedResponse(Epsilon(epsilon)), 10_000
     counts = np.array([people // 2])
-    low, high = limits(counts, people, design, 0.95)
+    low, high = share_limits(counts, people, design, 0.95)
     rates = rate_limits(counts, people, 0.95)
     like_low, like_high = (unbiased_share(rate, design) for rate in rates)
     assert 1 - (high - low) / (like_high - like_low) == pytest.approx(narrower, abs=0.012)
 
 
 def test_nothing_is_clipped() -> None:
-    low, high = limits(np.array([0, 1_000]), 1_000, RandomizedResponse(Epsilon("1")), 0.95)
+    low, high = share_limits(np.array([0, 1_000]), 1_000, RandomizedResponse(Epsilon("1")), 0.95)
     assert low[0] < high[0] < 0
     assert high[1] > low[1] > 1

@@ -14,12 +14,17 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from deniable.server.estimation import crossed, fixed_numbers, repeated_looks, vectors
+from deniable.server.estimation import (
+    anytime_valid,
+    crosstab,
+    finite_population,
+    point_estimates,
+    text_estimates,
+)
 from deniable.server.estimation.differences import differences, side
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.texts import found as text_search
-from deniable.server.estimation.texts.search import candidates
+from deniable.server.estimation.text_search import candidates
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -53,7 +58,8 @@ def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
             / (keep - lie) ** 2
         )
         halves.append(1 / (2 * reports * (keep - lie)))
-    low, high = differences(*sides).these
+    now, then = sides
+    low, high = differences(now, then).these
     width = float(high[0, 0] - low[0, 0]) / 2
     normal = Z95 * math.sqrt(sum(noise))
     assert width == pytest.approx(normal + sum(halves), rel=1e-9)
@@ -79,11 +85,11 @@ def growth(table: NumberTable, tilt: float, place: float) -> float:
 def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) -> None:
     """Between the places that are looked at, too. Twin: with a tenth of the slack it is."""
     values = [float(value) / table.steps for value in table.values]
-    tilts = repeated_looks.TILTS / (values[-1] - values[0])
-    places = fixed_numbers.places_of(table)
+    tilts = anytime_valid.TILTS / (values[-1] - values[0])
+    places = finite_population.places_of(table)
     between = (places[:-1] + places[1:]) / 2
     over, slack = [], []
-    for tilt, (at, bound) in list(zip(tilts, repeated_looks._growths(table, False), strict=True))[
+    for tilt, (at, bound) in list(zip(tilts, anytime_valid._growths(table, False), strict=True))[
         :4
     ]:
         exact = np.array([growth(table, tilt, place) for place in between.tolist()])
@@ -98,11 +104,11 @@ def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) ->
 def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) -> None:
     """A thousand places between those that are looked at. Twin: a hull without its rise is below
     some of them."""
-    places = fixed_numbers.places_of(table)
+    places = finite_population.places_of(table)
     between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
     exact = np.array([table.variance(1, place) for place in between.tolist()])
-    assert (np.interp(between, *fixed_numbers.most_noise(table)) - exact).min() > -1e-15
-    flat = fixed_numbers.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
+    assert (np.interp(between, *finite_population.most_noise(table)) - exact).min() > -1e-15
+    flat = finite_population.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
     assert (exact - np.interp(between, *flat)).max() > places[1] ** 2 / 8
 
 
@@ -112,7 +118,7 @@ def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) 
     design = KClosest(Epsilon("2"), 4)
     cells = np.zeros(8, np.int64)
     cells[0] = cells[4] = UNIT * reports
-    found = vectors.coordinates(cells, reports, design)
+    found = point_estimates.coordinates(cells, reports, design)
     least = min(design.across, design.along - design.gain**2)
     assert least > 0.01
     assert found.standard_error[0] * design.gain * math.sqrt(reports) == pytest.approx(
@@ -128,8 +134,8 @@ def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
     keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
     counts = {(1, 1): 900, (1, 0): 40, (0, 1): 40, (0, 0): 20}
     both = np.array([[counts[a, b] for b in (0, 1)] for a in (0, 1)])
-    pair = crossed.Pair.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
-    error = float(crossed.joint(pair).standard_error[-1])  # of those who hold both
+    pair = crosstab.Pair.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
+    error = float(crosstab.joint(pair).standard_error[-1])  # of those who hold both
     values = Counter[Fraction]()
     for a, b in product((0, 1), repeat=2):
         values[(a - lie) / (keep - lie) * ((b - lie) / (keep - lie))] += counts[a, b]
@@ -144,9 +150,11 @@ def test_what_stands_out_has_an_interval_for_that_choice() -> None:
     Twin: 95 %, a narrower interval."""
     question = asking()
     cells = tally(question, WORDS)
-    counts = text_search.counts_of(question.mechanism, cells)
+    counts = text_estimates.counts_of(question.mechanism, cells)
     scores = (counts.shares / counts.errors)[:-FINAL]
-    tested = len(text_search._shown(candidates(scores, question.beginnings, text_search.TESTED)))
+    tested = len(
+        text_estimates._shown(candidates(scores, question.beginnings, text_estimates.TESTED))
+    )
     assert tested > 500
     for each in found():
         assert each.confidence == pytest.approx(1 - 0.05 * len(WORDS) / tested, rel=1e-12)
@@ -169,10 +177,10 @@ def test_a_p_value_pays_for_every_text_and_every_look() -> None:
     supports = np.full((FINAL, options), 1_000)
     supports[:, 0] = 1_400
     reports = np.full(FINAL, supports.sum() // FINAL)
-    final = text_search.Counts(supports, reports, 1 / options, 0.5)
+    final = text_estimates.Counts(supports, reports, 1 / options, 0.5)
     assert (final.shares[:, 0] > 4 * final.errors[:, 0]).all()
     buckets = np.array([[0, 5, 6, 7]] * FINAL)
-    _, p, _ = text_search._standing_out(final, buckets)
+    _, p, _ = text_estimates._standing_out(final, buckets)
     alone = (1 / options) ** FINAL
     assert p[0] == pytest.approx(3 * 4 * alone, rel=1e-6)
     assert p[0] > 2 * 4 * alone

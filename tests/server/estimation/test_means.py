@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from deniable.server.estimation import bounded_mean, estimates
-from deniable.server.estimation.bounded_mean import at_pole, interval
-from deniable.server.estimation.clopper_pearson import limits
-from deniable.server.estimation.means import unbiased_position
+from deniable.server.estimation import estimates, intervals
+from deniable.server.estimation.intervals import at_pole, bounded_mean, clopper_pearson
+from deniable.server.estimation.point_estimates import unbiased_position
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
@@ -88,8 +87,8 @@ def test_the_possible_mean_is_the_nearest_in_the_range(
 
 @pytest.mark.parametrize("counts", [[0, 0], [0, 1], [3, 0], [30, 70], [5_000, 5_000]])
 def test_with_two_symbols_the_interval_is_clopper_pearson_exactly(counts: list[int]) -> None:
-    exact = limits(np.array(counts[1:]), sum(counts), 0.95)
-    assert interval(np.array([0.0, 1.0]), np.array(counts, dtype=float), 0.95) == pytest.approx(
+    exact = clopper_pearson(np.array(counts[1:]), sum(counts), 0.95)
+    assert bounded_mean(np.array([0.0, 1.0]), np.array(counts, dtype=float), 0.95) == pytest.approx(
         (float(exact[0][0]), float(exact[1][0])), abs=1e-15
     )
 
@@ -134,14 +133,14 @@ def test_an_interval_without_what_was_not_seen_fails_the_same_check(
     """Twin: the same interval without its extra unit, which is what covers the rare lies."""
     table, counts, truth = _drawn(Cell("8", 2, 50, "all low"), RUNS)
     values = np.array([float(value) for value in table.values]) / table.steps
-    upper = bounded_mean._upper
+    upper = intervals._upper
 
     def without(values: np.ndarray, counts: np.ndarray, tail: float) -> np.ndarray:
         seen = counts > 0
         return upper(values[seen], counts[seen] - np.eye(seen.sum())[-1], tail)
 
-    monkeypatch.setattr(bounded_mean, "_upper", without)
-    found = {row.tobytes(): interval(values, row, 0.95) for row in np.unique(counts, axis=0)}
+    monkeypatch.setattr(intervals, "_upper", without)
+    found = {row.tobytes(): bounded_mean(values, row, 0.95) for row in np.unique(counts, axis=0)}
     ends = [found[row.tobytes()] for row in counts]
     hits = sum(bool(low <= truth <= high) for low, high in ends)
     assert_implausible(hits, RUNS, 0.95)
@@ -153,7 +152,7 @@ def test_an_interval_without_what_was_not_seen_fails_the_same_check(
 def test_the_check_of_many_runs_at_once_agrees_with_the_interval(cell: Cell) -> None:
     table, counts, truth = _drawn(cell, 300)
     values = np.array([float(value) for value in table.values]) / table.steps
-    limit = interval(values, counts, 0.95)[1]
+    limit = bounded_mean(values, counts, 0.95)[1]
     for aim in (truth, truth + float(np.std(limit)), float(np.median(limit))):
         close = np.abs(limit - aim) < 1e-9
         assert ((beyond(values, counts, aim) == (aim > limit)) | close).all()

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import fixed_people, repeated_looks
-from deniable.server.estimation.clopper_pearson import limits as rate_limits
-from deniable.server.estimation.fixed_numbers import positions
+from deniable.server.estimation import anytime_valid, finite_population
+from deniable.server.estimation.finite_population import positions
+from deniable.server.estimation.intervals import clopper_pearson as rate_limits
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
@@ -46,11 +46,11 @@ def ever_missed(limits: Limits, rates: Array, truths: Array) -> float:
 
 
 def of_rates(counts: npt.NDArray[np.int64], reports: int) -> tuple[Array, Array]:
-    return repeated_looks.rates(counts, reports, 0.95)
+    return anytime_valid.rates(counts, reports, 0.95)
 
 
 def of_holders(design: SupportDesign) -> Limits:
-    return lambda counts, people: repeated_looks.holders(counts, people, design, 0.95)
+    return lambda counts, people: anytime_valid.holders(counts, people, design, 0.95)
 
 
 def rate_of(design: SupportDesign, share: float) -> float:
@@ -103,7 +103,7 @@ def test_intervals_for_one_look_fail_the_same_checks() -> None:
     rates = np.where(holders, design.keep / ONE, design.lie / ONE)
     numbers = np.arange(1, 401)
     once = ever_missed(
-        lambda counts, people: fixed_people.limits(counts, people, design, 0.95),
+        lambda counts, people: finite_population.share_limits(counts, people, design, 0.95),
         rates,
         np.cumsum(holders) / numbers,
     )
@@ -117,16 +117,16 @@ def test_intervals_for_one_look_fail_the_same_checks() -> None:
 def test_limits_are_where_the_capital_is_reached(design: SupportDesign, reports: int) -> None:
     """Newton's steps have arrived; outside of the limits the capital is there."""
     counts = np.unique(np.linspace(0, reports, 9).astype(np.int64))
-    needed = repeated_looks._needed(0.95)
-    rates, _ = repeated_looks.rates(counts, reports, 0.95)
-    tilts = repeated_looks._around(counts.astype(float), np.array(float(reports)))
+    needed = anytime_valid._needed(0.95)
+    rates, _ = anytime_valid.rates(counts, reports, 0.95)
+    tilts = anytime_valid._around(counts.astype(float), np.array(float(reports)))
     capital = np.log(
         np.exp(
             tilts * counts[:, None] - reports * np.log1p(rates[:, None] * np.expm1(tilts)) - needed
         ).sum(1)
     )
     assert capital == pytest.approx(0, abs=1e-5)
-    low, high = repeated_looks.holders(counts, reports, design, 0.95)
+    low, high = anytime_valid.holders(counts, reports, design, 0.95)
     assert (low < high).all()
 
 
@@ -158,8 +158,8 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
             if number % 25 and number > 10:
                 continue
             truth = high[:number].mean()
-            like = repeated_looks.mean(positions(table), counts, 0.95)
-            these = repeated_looks.mean_of_these(table, counts, 0.95)
+            like = anytime_valid.mean(positions(table), counts, 0.95)
+            these = anytime_valid.mean_of_these(table, counts, 0.95)
             if not (like[0] <= shares[1] <= like[1] and these[0] <= truth <= these[1]):
                 failed += 1
                 break
@@ -180,10 +180,10 @@ def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> Non
     """The concave function is above the growth of every mixture of places, at every tilt."""
     rng = np.random.default_rng(3)
     values = positions(table)
-    tilts = repeated_looks.TILTS / (values[-1] - values[0])
+    tilts = anytime_valid.TILTS / (values[-1] - values[0])
     rows = np.array(table.rows, dtype=np.float64) / ONE
     grid = np.linspace(0, 1, table.steps + 1)
-    for tilt, corners in zip(tilts[::6], repeated_looks._growths(table, False)[::6], strict=True):
+    for tilt, corners in zip(tilts[::6], anytime_valid._growths(table, False)[::6], strict=True):
         for _ in range(20):
             places, weights = rng.random(3), rng.dirichlet([1, 1, 1])
             growth = np.log(np.interp(places, grid, rows @ np.exp(tilt * values)))
@@ -196,5 +196,5 @@ def test_bets_are_fair_games(table: NumberTable) -> None:
     values = positions(table)
     rows = np.array(table.rows, dtype=np.float64) / ONE
     for place, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):
-        expected = row @ (1 + np.multiply.outer(repeated_looks._stakes(values), values - place)).T
+        expected = row @ (1 + np.multiply.outer(anytime_valid._stakes(values), values - place)).T
         assert expected == pytest.approx(1, abs=1e-9)

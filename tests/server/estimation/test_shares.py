@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.server.estimation import estimates
-from deniable.server.estimation.consistent import nearest_shares
-from deniable.server.estimation.shares import shares, unbiased_share
+from deniable.server.estimation.point_estimates import nearest_shares, shares, unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from deniable.server.estimation import fixed_numbers
-from deniable.server.estimation.bounded_mean import interval
+from deniable.server.estimation import finite_population
+from deniable.server.estimation.intervals import bounded_mean
 from deniable.server.estimation.statements import Statements, at_once
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -133,7 +133,7 @@ TABLES = [LocalLaplace(Epsilon("1"), 8), LocalLaplace(Epsilon("4"), 8), Ternary(
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) -> None:
     rng = np.random.default_rng(4)
-    places, most = fixed_numbers.most_noise(table)
+    places, most = finite_population.most_noise(table)
     for _ in range(200):
         where, weights = rng.random(4), rng.dirichlet([0.5] * 4)
         noise = weights @ [table.variance(1, place) for place in where]
@@ -143,7 +143,7 @@ def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) ->
 def test_between_places_it_is_interpolated_as_by_numpy() -> None:
     rng, places = np.random.default_rng(2), np.array([0.0, 0.1, 0.5, 0.9, 1.0])
     heights, at = rng.random((50, len(places))), rng.uniform(-0.5, 1.5, 50)
-    found = fixed_numbers._between(places, heights, at)
+    found = finite_population._between(places, heights, at)
     pairs = zip(at, heights, strict=True)
     assert found == pytest.approx([np.interp(each, places, row) for each, row in pairs], rel=1e-15)
 
@@ -157,7 +157,7 @@ def missed(table: NumberTable, high: float, people: int, runs: int, scale: float
     for _ in range(runs):
         counts = rng.multinomial(people - held, rows[0] / rows[0].sum()).astype(float)
         counts += rng.multinomial(held, rows[1] / rows[1].sum())
-        low, top = fixed_numbers.limits(table, counts, 0.95)
+        low, top = finite_population.mean_limits(table, counts, 0.95)
         middle, reach = (low + top) / 2, (top - low) / 2 * scale
         result += not middle - reach <= held / people <= middle + reach
     return result
@@ -176,13 +176,13 @@ def test_the_mean_of_these_people_is_narrower_where_they_differ() -> None:
     table = TABLES[1]
     counts = np.array(table.rows[0], dtype=float) + np.array(table.rows[-1], dtype=float)
     counts = np.round(10_000 * counts / counts.sum())
-    low, high = fixed_numbers.limits(table, counts, 0.95)
+    low, high = finite_population.mean_limits(table, counts, 0.95)
     values = np.array([float(value) for value in table.values]) / table.steps
-    like = interval(values, counts, 0.95)
+    like = bounded_mean(values, counts, 0.95)
     assert (high - low) / (like[1] - like[0]) < 0.7
 
 
 def test_with_two_symbols_these_people_get_no_narrower_interval() -> None:
     table, counts = OneBitMean(Epsilon("1")), np.array([400.0, 600.0])
     values = np.array([float(value) for value in table.values])
-    assert fixed_numbers.limits(table, counts, 0.95) == interval(values, counts, 0.95)
+    assert finite_population.mean_limits(table, counts, 0.95) == bounded_mean(values, counts, 0.95)

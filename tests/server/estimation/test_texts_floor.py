@@ -27,9 +27,8 @@ from collections.abc import Callable
 import pytest
 from scipy.stats import binom
 
-from deniable.server.estimation.texts.found import FALSE_DISCOVERY, LOOKS, TESTED
-from deniable.server.estimation.texts.random_buckets import STEP
-from deniable.server.estimation.texts.search import BIAS, KEPT
+from deniable.server.estimation.text_estimates import FALSE_DISCOVERY, LOOKS, STEP, TESTED
+from deniable.server.estimation.text_search import BIAS, KEPT
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.beginnings import FINAL

@@ -11,7 +11,7 @@ import pytest
 
 from deniable.server.estimation.estimators import estimates
 from deniable.server.estimation.forgery_test import FALSE_ALARM
-from deniable.server.estimation.vectors import deviations, whole
+from deniable.server.estimation.point_estimates import deviations, whole
 from deniable.server.intake.tally import tally
 from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.envelope import encode_report

@@ -47,8 +47,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import bounded_mean, repeated_looks
+from deniable.server.estimation import anytime_valid
 from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.intervals import bounded_mean
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 
@@ -214,7 +215,7 @@ def _limits(
     values: Array, counts: Array, confidence: float, looks: bool, misfit: float
 ) -> Interval:
     ascending = np.argsort(values, axis=-1, kind="stable")
-    of = repeated_looks.mean if looks else bounded_mean.interval
+    of = anytime_valid.mean if looks else bounded_mean
     low, high = of(
         np.take_along_axis(values, ascending, -1), np.take(counts, ascending, -1), confidence
     )

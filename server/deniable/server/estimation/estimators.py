@@ -14,19 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation import (
-    clopper_pearson,
-    fixed_numbers,
-    fixed_people,
-    means,
-    repeated_looks,
-    shares,
-    texts,
-    vectors,
+    anytime_valid,
+    finite_population,
+    intervals,
+    point_estimates,
+    text_estimates,
 )
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate, Points
-from deniable.server.estimation.roots import least
+from deniable.server.estimation.point_estimates import support_counts
+from deniable.server.estimation.root_finding import least
 from deniable.server.estimation.statements import Counted, Interval
-from deniable.server.estimation.support_counts import support_counts
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.base import Estimation, MeanQuestion, Question, ShareQuestion
@@ -79,7 +76,7 @@ class Estimator:
             for label, raw, low, high, error, near in rows
         )
 
-    def whole(self, question: Any, cells: Cells, reports: int) -> vectors.Whole | None:  # noqa: ARG002 # of vectors only
+    def whole(self, question: Any, cells: Cells, reports: int) -> point_estimates.Whole | None:  # noqa: ARG002 # of vectors only
         """Return the length of the mean vector and its error, from at least two reports."""
         return None
 
@@ -89,14 +86,14 @@ class Estimator:
 
 
 class ShareEstimator(Estimator):
-    method = shares.METHOD
+    method = point_estimates.SHARE_METHOD
 
     def counted(self, question: Any, cells: Cells, reports: Cells, looks: bool) -> Counted:
         return ShareCounts(question, cells, reports, looks)
 
 
 class MeanEstimator(Estimator):
-    method = means.METHOD
+    method = point_estimates.MEAN_METHOD
 
     def counted(self, question: Any, cells: Cells, reports: Cells, looks: bool) -> Counted:  # noqa: ARG002 # its cells add up to them
         return MeanCounts(question, cells, looks)
@@ -106,22 +103,22 @@ class MeanEstimator(Estimator):
 
 
 class VectorEstimator(Estimator):
-    method = vectors.METHOD
+    method = point_estimates.VECTOR_METHOD
 
     def counted(self, question: Any, cells: Cells, reports: Cells, looks: bool) -> Counted:
         return VectorCounts(question, cells, reports, looks)
 
-    def whole(self, question: Vector, cells: Cells, reports: int) -> vectors.Whole | None:
-        return vectors.whole(cells, reports, question.mechanism) if reports > 1 else None
+    def whole(self, question: Vector, cells: Cells, reports: int) -> point_estimates.Whole | None:
+        return point_estimates.whole(cells, reports, question.mechanism) if reports > 1 else None
 
 
 class TextEstimator(Estimator):
-    method = texts.METHOD
+    method = text_estimates.METHOD
 
     def estimates(
         self, question: Text, cells: Cells, reports: int, confidence: float
     ) -> tuple[Estimate, ...]:
-        return texts.found(question, cells, reports, confidence)
+        return text_estimates.found(question, cells, reports, confidence)
 
 
 class MeanCounts(Counted):
@@ -131,26 +128,29 @@ class MeanCounts(Counted):
 
     @cached_property
     def points(self) -> Points:
-        return means.means(self._cells, self._question)
+        return point_estimates.means(self._cells, self._question)
 
     def like(self, confidence: float) -> Interval:
         if not self._looks:
-            return means.like(self._cells, self._question, confidence)
-        values = fixed_numbers.positions(self._table)
-        found = repeated_looks.mean(values, self._counts, confidence)
-        return means.in_units(self._question, found)
+            return point_estimates.like(self._cells, self._question, confidence)
+        values = finite_population.positions(self._table)
+        found = anytime_valid.mean(values, self._counts, confidence)
+        return point_estimates.in_units(self._question, found)
 
     def these(self, confidence: float) -> Interval:
-        of = repeated_looks.mean_of_these if self._looks else fixed_numbers.limits
-        return means.in_units(self._question, of(self._table, self._counts, confidence))
+        of = anytime_valid.mean_of_these if self._looks else finite_population.mean_limits
+        return point_estimates.in_units(self._question, of(self._table, self._counts, confidence))
 
     def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
-        return self._question.span**2 * fixed_numbers.noise(self._table, self._counts)[..., None]
+        return (
+            self._question.span**2
+            * finite_population.mean_noise(self._table, self._counts)[..., None]
+        )
 
     @property
     def step(self) -> Array:
         reports = self._counts.sum(-1, keepdims=True)
-        return self._question.span * fixed_numbers.step(self._table, reports)
+        return self._question.span * finite_population.mean_step(self._table, reports)
 
 
 class ShareCounts(Counted):
@@ -160,19 +160,21 @@ class ShareCounts(Counted):
 
     @cached_property
     def points(self) -> Points:
-        return shares.shares(self._counts, self._reports, self._design)
+        return point_estimates.shares(self._counts, self._reports, self._design)
 
     def like(self, confidence: float) -> Interval:
-        rates = repeated_looks.rates if self._looks else clopper_pearson.limits
+        rates = anytime_valid.rates if self._looks else intervals.clopper_pearson
         low, high = rates(self._counts, self._reports, confidence)
-        return shares.unbiased_share(low, self._design), shares.unbiased_share(high, self._design)
+        return point_estimates.unbiased_share(low, self._design), point_estimates.unbiased_share(
+            high, self._design
+        )
 
     def these(self, confidence: float) -> Interval:
-        of = repeated_looks.holders if self._looks else fixed_people.limits
+        of = anytime_valid.holders if self._looks else finite_population.share_limits
         return of(self._counts, self._reports, self._design, confidence)
 
     def noise(self, these: Interval) -> Array:
-        return fixed_people.noise(these, self._reports, self._design)
+        return finite_population.share_noise(these, self._reports, self._design)
 
     @property
     def step(self) -> Array:
@@ -184,7 +186,7 @@ class ShareCounts(Counted):
         if self._counts.shape[-1] == 1:
             return super().floor(confidence)
         reports = self._reports.ravel()
-        lowest = repeated_looks.lowest_rate if self._looks else clopper_pearson.lowest
+        lowest = anytime_valid.lowest_rate if self._looks else intervals.lowest
         trials, lie = reports.astype(np.float64), self._design.lie / ONE
 
         def is_told(counts: Cells) -> npt.NDArray[np.bool_]:
@@ -195,7 +197,7 @@ class ShareCounts(Counted):
         far = np.ceil(FAR * np.sqrt(trials * lie * (1 - lie)) + FAR).astype(np.int64)
         beyond = np.minimum(first + far, reports)
         found = least(is_told, first, np.where(is_told(beyond), beyond, reports + 1))
-        share = shares.unbiased_share(found / reports, self._design)
+        share = point_estimates.unbiased_share(found / reports, self._design)
         return np.where(found <= reports, share, np.nan).reshape(self._reports.shape[:-1])
 
 
@@ -204,14 +206,14 @@ class VectorCounts(Counted):
 
     def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:
         self._reports, self._looks, self._gain = reports, looks, question.mechanism.gain
-        self._found = vectors.coordinates(cells, reports, question.mechanism)
+        self._found = point_estimates.coordinates(cells, reports, question.mechanism)
 
     @property
     def points(self) -> Points:
         return self._found
 
     def like(self, confidence: float) -> Interval:
-        deviations = np.vectorize(vectors.deviations, [np.float64])
+        deviations = np.vectorize(point_estimates.deviations, [np.float64])
         return self._found.within(deviations(self._reports, confidence, looks=self._looks))
 
     def these(self, confidence: float) -> Interval:

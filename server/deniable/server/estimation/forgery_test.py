@@ -49,8 +49,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.roots import least
-from deniable.server.estimation.support_counts import support_counts
+from deniable.server.estimation.point_estimates import support_counts
+from deniable.server.estimation.root_finding import least
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.families.grouped import GroupedDesign

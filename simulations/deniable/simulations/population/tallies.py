@@ -30,7 +30,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.support_counts import circular_correlation
+from deniable.server.estimation.point_estimates import circular_correlation
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable

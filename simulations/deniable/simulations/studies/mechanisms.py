@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.support_counts import support_counts
+from deniable.server.estimation.point_estimates import support_counts, unbiased_share
 from deniable.server.intake.tally import COUNTERS
 from deniable.server.planning.least_variance import least_n_variance
 from deniable.shared.errors import WrongUse

@@ -84,7 +84,7 @@ class GroupedDesign(Mechanism):
 
     def floor(self, reports: int) -> float:
         """The share from which on an answer that nobody has listed is found, with a probability of
-        99 %, by its options in all groups (server/estimation/texts/search.py): as measured. Proved
+        99 %, by its options in all groups (server/estimation/text_search.py): as measured. Proved
         it is from 1.6 to 2.2 times that (tests/server/estimation/test_texts_floor.py)."""
         crowded = max(1.0, ENOUGH_OPTIONS / self.size)
         one = self.each.variance(1, 0.0) * self.groups * crowded

@@ -35,8 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.shares import unbiased_share
-from deniable.server.estimation.support_counts import support_counts
+from deniable.server.estimation.point_estimates import support_counts, unbiased_share
 from deniable.server.planning.least_variance import least_of_a_share, told
 from deniable.server.planning.shuffled import report_epsilon
 from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE

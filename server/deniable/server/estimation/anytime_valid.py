@@ -41,9 +41,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.fixed_numbers import hull, places_of, positions
-from deniable.server.estimation.once import each_once
-from deniable.server.estimation.roots import roots
+from deniable.server.estimation.finite_population import hull, places_of, positions
+from deniable.server.estimation.root_finding import deduplicate_rows, roots
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
@@ -59,14 +58,14 @@ DEVIATIONS = 3.5  # at which it does
 STEPS = 5  # of Newton's method, after which limits are exact to nine digits
 
 
-@each_once
+@deduplicate_rows
 def rates(counts: Array, reports: Array, confidence: float) -> Interval:
     """The lowest and the highest rate at which people like these support what each counts."""
     low = lowest_rate(counts, reports, confidence)
     return low, 1 - lowest_rate(reports - counts, reports, confidence)
 
 
-@each_once
+@deduplicate_rows
 def holders(counts: Array, people: Array, design: SupportDesign, confidence: float) -> Interval:
     """The lowest and the highest share of these people."""
     keep, lie, needed = design.keep / ONE, design.lie / ONE, _needed(confidence)

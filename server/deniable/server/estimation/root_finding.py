@@ -9,11 +9,15 @@ the others still do.
     Aspects of the Fundamental Theorem of Algebra.
 [2] Brent 1971, "An algorithm with guaranteed convergence for finding a zero of a function", The
     Computer Journal 14(4).
+
+Equal counts of equally many reports are computed once: a choice may have 65,536 options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -103,3 +107,29 @@ def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: W
         found = holds(middle) | (first >= last)
         first, last = np.where(found, first, middle + 1), np.where(found, middle, last)
     return first
+
+
+Cells = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
+P = ParamSpec("P")
+
+
+def deduplicate_rows(
+    limits: Callable[Concatenate[Array, Array, P], Interval],
+) -> Callable[Concatenate[Cells, int | Cells, P], Interval]:
+    """Limits of counts of any shape. The numbers of reports are one, or of a shape that fits."""
+
+    @wraps(limits)
+    def of_all(
+        counts: Cells, reports: int | Cells, /, *rest: P.args, **named: P.kwargs
+    ) -> Interval:
+        totals, which = np.unique(reports, return_inverse=True)
+        span = int(counts.max(initial=0)) + 1
+        distinct, where = np.unique(which * span + counts, return_inverse=True)
+        which, some = np.divmod(distinct, span)
+        low, high = limits(
+            some.astype(np.float64), totals[which].astype(np.float64), *rest, **named
+        )
+        return low[where], high[where]
+
+    return of_all

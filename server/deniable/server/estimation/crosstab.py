@@ -23,11 +23,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation import bounded_mean, repeated_looks
-from deniable.server.estimation.consistent import nearest_shares
+from deniable.server.estimation import anytime_valid, intervals
 from deniable.server.estimation.estimate import CONFIDENCE
+from deniable.server.estimation.point_estimates import nearest_shares, support_counts
 from deniable.server.estimation.statements import at_once
-from deniable.server.estimation.support_counts import support_counts
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
 
@@ -124,7 +123,7 @@ def _values(first: SupportDesign, second: SupportDesign) -> Array:
 
 
 def _limits(values: Array, counts: Cells, confidence: float, looks: bool) -> Interval:
-    of = repeated_looks.mean if looks else bounded_mean.interval
+    of = anytime_valid.mean if looks else intervals.bounded_mean
     return of(values, counts.astype(np.float64), confidence)
 
 
