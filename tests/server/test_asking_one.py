@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
-from deniable.server.planning.models import half_width
+from deniable.server.planning.variances import half_width
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
 from deniable.server.results.text_report import lines

@@ -24,7 +24,7 @@ from deniable.server.pages.charts import (
     Words,
     trends,
 )
-from deniable.server.planning.choosing import read
+from deniable.server.planning.planned_question import read
 from deniable.server.results.display import (
     STYLES,
     Figures,

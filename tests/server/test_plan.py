@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deniable.server.planning.choosing import read
-from deniable.server.planning.figures import plan
+from deniable.server.planning.forecast import plan
+from deniable.server.planning.planned_question import read
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.questions import question_document
 from tests.command import run

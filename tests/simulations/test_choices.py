@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation.point_estimates import shares, support_counts
-from deniable.server.planning.least_variance import least_n_variance
+from deniable.server.planning.variances import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
 from deniable.shared.privacy.mechanisms import ProjectiveGeometry, SubsetSelection, support_design

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.server.planning.trusted import REPLACE_ONE
+from deniable.server.planning.variances import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary

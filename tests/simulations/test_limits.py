@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from deniable.server.planning.least_variance import (
-    least_of_a_number,
-    least_of_a_share,
-    told,
-)
+from deniable.server.planning.variances import least_of_a_number, least_of_a_share, told
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, support_design

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from deniable.server.estimation.shuffled import shuffled_delta
-from deniable.server.planning.shuffled import STEP, report_epsilon
+from deniable.server.estimation.shuffling import STEP, report_epsilon, shuffled_delta
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse

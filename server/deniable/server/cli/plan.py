@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from deniable.server.planning.asking import asked, check_error, check_people
+from deniable.server.planning.planned_question import asked, check_error, check_people
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
@@ -44,7 +44,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> int:
-    from deniable.server.planning.figures import plan
+    from deniable.server.planning.forecast import plan
 
     people, error = arguments.people, arguments.error
     if people is None and error is None:
@@ -61,7 +61,7 @@ def _run(arguments: Namespace) -> int:
 
 
 def _text(found: dict[str, Any]) -> str:
-    from deniable.server.planning.sentences import sentences
+    from deniable.server.planning.forecast import sentences
 
     lines = [
         f"{'mechanism':<24}{'± 95 %':>10}  {'n × variance':>12}  {'bytes':>6}  {'leverage':>9}"

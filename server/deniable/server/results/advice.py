@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from deniable.server.planning.models import half_width
+from deniable.server.planning.variances import half_width
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.privacy.mechanisms import mechanisms

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.trusted import FINE, mean_variance, noise_variance, share_variance
+from deniable.server.planning.variances import FINE, mean_variance, noise_variance, share_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.central.coins import Below, bernoulli_exp

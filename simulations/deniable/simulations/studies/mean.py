@@ -7,7 +7,7 @@ as shares of the range, about the people who are asked. V depends on where in th
 so the study has several populations. About the population they are drawn from there is the sampling
 error too, σ^2 / n. Both models protect one person's answer with ε; the number of people is public.
 The limit is the least worst-case variance of any local mechanism
-(`server/planning/least_variance.py`); a curator's, for many people, is that of a share [1].
+(`server/planning/variances.py`); a curator's, for many people, is that of a share [1].
 
 Numbers of the caller's own are shares of the range, 0 to 1, and are redacted: only their digest is
 written.
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.least_variance import least_of_a_number
+from deniable.server.planning.variances import least_of_a_number
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable

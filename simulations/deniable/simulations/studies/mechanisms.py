@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from deniable.server.estimation.point_estimates import support_counts, unbiased_share
 from deniable.server.intake.tally import COUNTERS
-from deniable.server.planning.least_variance import least_n_variance
+from deniable.server.planning.variances import least_n_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable

@@ -36,9 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.server.estimation.point_estimates import support_counts, unbiased_share
-from deniable.server.planning.least_variance import least_of_a_share, told
-from deniable.server.planning.shuffled import report_epsilon
-from deniable.server.planning.trusted import ADD_OR_DELETE, REPLACE_ONE
+from deniable.server.estimation.shuffling import report_epsilon
+from deniable.server.planning.variances import ADD_OR_DELETE, REPLACE_ONE, least_of_a_share, told
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design

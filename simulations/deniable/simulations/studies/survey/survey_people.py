@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.trusted import REPLACE_ONE
+from deniable.server.planning.variances import REPLACE_ONE
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design

@@ -10,16 +10,23 @@ A text is an option of as many as there are buckets, of which the final groups' 
 How many direct answers carry as much depends on how people differ: here their answers are spread
 evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
 deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
+
+A plan in two sentences: how exact, for how many people; and what as many direct answers tell.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from deniable.server.planning.choosing import Asked, choose, others
-from deniable.server.planning.least_variance import least_n_variance
-from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
+from deniable.server.planning.planned_question import Asked, choose, others
+from deniable.server.planning.variances import (
+    half_width,
+    least_n_variance,
+    shuffled_half_width,
+    trusted_half_width,
+)
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.kinds.base import Question
 
@@ -75,3 +82,45 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
         "leverage": mechanism.leverage,
         **({} if (floor := mechanism.floor(people)) is None else {"floor": floor}),
     }
+
+
+Found = Mapping[str, Any]  # what `plan` says; Any: what JSON holds
+
+
+def sentences(found: Found, margin: Callable[[float], str]) -> list[str]:
+    """`margin` writes half of an interval, in the question's own measure, with its ±."""
+    if "floor" in found:
+        return [_from_where_on(found, margin)]
+    return [_how_exact(found, margin), _how_much_it_is_worth(found)]
+
+
+def _from_where_on(found: Found, margin: Callable[[float], str]) -> str:
+    people, floor = found["people"], found["floor"]
+    if floor >= 1:
+        return f"{people:,} people are too few to find any text."
+    return (
+        f"Of {people:,} people, a text that {math.ceil(floor * people):,} or more answer is found "
+        f"with a probability of 99 %, and its share told to {margin(found['half_width_95'])}."
+    )
+
+
+def _how_exact(found: Found, margin: Callable[[float], str]) -> str:
+    ratio = found["limit_ratio"]
+    above = "" if ratio is None else f", {ratio:.3f} times the least variance that can be had"
+    told = f"{found['people']:,} people tell it to {margin(found['half_width_95'])}{above}"
+    if found["people_for_error"] == found["people"]:
+        return f"{told}; for half of that it takes {4 * found['people']:,}."
+    return f"{told}; for {margin(_error(found))} it takes {found['people_for_error']:,} people."
+
+
+def _how_much_it_is_worth(found: Found) -> str:
+    return (
+        f"{found['people']:,} deniable answers carry the information of about "
+        f"{found['direct_equivalent']:,} direct ones."
+    )
+
+
+def _error(found: Found) -> float:
+    """That of as many people as are enough for what was asked for."""
+    width, people, enough = (found[k] for k in ("half_width_95", "people", "people_for_error"))
+    return float(width) * math.sqrt(people / enough)
