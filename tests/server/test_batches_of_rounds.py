@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.server.estimation import bounded_mean
-from deniable.server.estimation.roots import brent
+from deniable.server.estimation import intervals
+from deniable.server.estimation.root_finding import brent
 from deniable.server.results import SurveyEstimates, estimate_cache
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import Survey
@@ -111,7 +111,7 @@ def test_a_search_that_minds_its_company_fails_the_same_check(
     def searched(function: Search, low: Array, high: Array, width: float) -> Array:
         return brent(function, low, high, width * len(low))
 
-    monkeypatch.setattr(bounded_mean, "brent", searched)
+    monkeypatch.setattr(intervals, "brent", searched)
     number = all_of_them("each kind")[2]
     both = (encoded("each kind", some)[number] for some in ([number], all_of_them("each kind")))
     assert next(both) != next(both)

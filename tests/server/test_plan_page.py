@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.pages.planner_form import SLIDERS, read_form
-from deniable.server.planning.figures import plan
+from deniable.server.planning.forecast import plan
 from tests.server.test_dashboard import check_page
 from tests.server.world import World, world
 

@@ -22,10 +22,9 @@ from deniable.server.http.messages import problem
 from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
-from deniable.server.planning.choosing import Asked, choose
-from deniable.server.planning.figures import plan
-from deniable.server.planning.models import half_width, shuffled_half_width, trusted_half_width
-from deniable.server.planning.sentences import sentences
+from deniable.server.planning.forecast import plan, sentences
+from deniable.server.planning.planned_question import Asked, choose
+from deniable.server.planning.variances import half_width, shuffled_half_width, trusted_half_width
 from deniable.server.results.display import STYLES, Style
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.kinds import KINDS

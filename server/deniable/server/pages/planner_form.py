@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from deniable.server.planning.asking import (
+from deniable.server.planning.planned_question import (
+    Asked,
     WrongField,
     asked,
     check_error,
     check_people,
+    choose,
     field_of,
 )
-from deniable.server.planning.choosing import Asked, choose
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.survey.kinds import KINDS

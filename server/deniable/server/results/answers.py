@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from deniable.server.estimation import distribution as estimation
-from deniable.server.estimation.crossed import Joint, Pair, joint
+from deniable.server.estimation.crosstab import Joint, Pair, joint
 from deniable.server.estimation.estimate import Estimate
 from deniable.server.estimation.estimators import estimates, estimator
 from deniable.server.estimation.statements import Statements
-from deniable.server.estimation.texts import FALSE_DISCOVERY
+from deniable.server.estimation.text_estimates import FALSE_DISCOVERY
 from deniable.server.results.document import (
     About,
     Crossed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deniable.server.planning.figures import direct_equivalent, people_for
-from deniable.server.planning.models import half_width
+from deniable.server.planning.forecast import direct_equivalent, people_for
+from deniable.server.planning.variances import half_width
 from deniable.server.results.display import STYLES, Figures
 from deniable.shared.survey.kinds.base import Question
 

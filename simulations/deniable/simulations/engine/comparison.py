@@ -11,8 +11,8 @@ that of sampling: `exact_drawn`, `measured_drawn`, `error_drawn`. No mechanism o
 a smaller error than `limit` and `limit_drawn`; they are null where no limit is known.
 
 A shuffler lets reports use a larger ε₀ each, as they are mixed with those of n honest people; the
-planner computes the same ε₀ (`deniable.server.estimation.shuffling`). Where each person sends several
-reports, shufflers can do better, at least in theory.
+planner computes the same ε₀ (`deniable.server.estimation.shuffling`). Where each person sends
+several reports, shufflers can do better, at least in theory.
 """
 
 from __future__ import annotations
