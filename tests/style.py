@@ -56,7 +56,6 @@ REPLACEMENTS = {
     r"\bforetold\b": "predicted",
     r"\bgo(?:es|ing)? on\b": "continue",
     r"\bin vain\b": "without effect",
-    r"\bin words\b": "as text",
     r"\bis (?:not )?told\b": "is shown, is known",
     r"\bis said\b|\bsaid of\b": "is stated, describes",
     r"\bkept no more\b": "no longer stored",

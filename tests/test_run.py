@@ -1,4 +1,4 @@
-"""./run: it helps, explains and refuses without making .venv; and installs only what is locked."""
+"""./run helps, explains and refuses without making .venv, and installs only locked packages."""
 
 import ast
 import fcntl
@@ -43,7 +43,7 @@ if "--version" not in sys.argv:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout without .venv, in which making one would show."""
+    """Return a checkout without .venv, so that making one would show."""
     for name in ("run", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
@@ -68,26 +68,26 @@ def test_help_comes_without_setting_up(checkout: Path, arguments: tuple[str, ...
     assert not (checkout / ".venv").exists()
 
 
-def test_lock_says_that_it_needs_uv(checkout: Path, tmp_path: Path) -> None:
+def test_lock_without_uv_names_the_fix(checkout: Path, tmp_path: Path) -> None:
     refused = run(checkout, "lock", PATH=str(tmp_path / "nothing"))
     assert refused.returncode == 1
     assert "needs uv" in refused.stderr
     assert not (checkout / ".venv").exists()
 
 
-def test_older_pythons_can_read_the_file_and_so_the_sentence() -> None:
+def test_older_pythons_can_read_the_file() -> None:
     source = (ROOT / "run").read_text("utf-8")
     ast.parse(source, feature_version=OLDEST_THAT_GETS_A_SENTENCE)
 
 
-def test_an_older_python_is_told_what_is_needed(checkout: Path) -> None:
+def test_an_older_python_gets_the_requirement(checkout: Path) -> None:
     older = "import sys; sys.version_info = (3, 8, 18); import runpy; runpy.run_path(sys.argv[1])"
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", older, checkout / "run"], capture_output=True, text=True
     )
-    assert told.returncode == 1
-    assert "needs Python 3.11 or newer, and this is Python 3.8" in told.stderr
-    assert told.stdout == ""
+    assert output.returncode == 1
+    assert "needs Python 3.11 or newer, and this is Python 3.8" in output.stderr
+    assert output.stdout == ""
 
 
 def test_the_version_is_checked_before_anything_an_older_python_lacks() -> None:
@@ -124,19 +124,17 @@ WAITING_UV = """\
 #!{python}
 import pathlib, sys, time
 if "--version" not in sys.argv:
-    pathlib.Path({begun!r}).touch()
-    while not pathlib.Path({go_on!r}).exists():
+    pathlib.Path({started!r}).touch()
+    while not pathlib.Path({proceed!r}).exists():
         time.sleep(0.01)
     sys.exit("enough waited")
 """
 
 
-def test_a_start_waits_for_another_and_for_what_a_killed_one_has_left_running(
-    checkout: Path, tmp_path: Path
-) -> None:
-    begun, go_on, bin_folder = tmp_path / "begun", tmp_path / "go-on", tmp_path / "bin"
+def test_a_start_waits_for_another_start_and_its_installer(checkout: Path, tmp_path: Path) -> None:
+    started, proceed, bin_folder = tmp_path / "started", tmp_path / "go-on", tmp_path / "bin"
     bin_folder.mkdir()
-    script = WAITING_UV.format(python=sys.executable, begun=str(begun), go_on=str(go_on))
+    script = WAITING_UV.format(python=sys.executable, started=str(started), proceed=str(proceed))
     (bin_folder / "uv").write_text(script, "utf-8")
     (bin_folder / "uv").chmod(0o755)
     command = [BASE_PYTHON, checkout / "run", "setup"]
@@ -144,7 +142,7 @@ def test_a_start_waits_for_another_and_for_what_a_killed_one_has_left_running(
     environment["PIP_CONFIG_FILE"] = os.devnull
     try:
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as first:
-            eventually(begun.exists, "the first start installs")
+            eventually(started.exists, "the first start installs")
             first.kill()
         left_over = checkout / ".venv" / "left-over"
         left_over.touch()
@@ -155,14 +153,14 @@ def test_a_start_waits_for_another_and_for_what_a_killed_one_has_left_running(
             assert "waiting for another" in second.stderr.readline()
             assert is_locked(checkout / "run")
             assert left_over.exists(), (
-                "the second start has begun beside what the first left running"
+                "the second start must not begin while the first one's installer runs"
             )
-            go_on.touch()
-            _, told = second.communicate(timeout=60)
-        assert "making .venv" in told, "what was killed is begun afresh"
+            proceed.touch()
+            _, output = second.communicate(timeout=60)
+        assert "making .venv" in output, "an interrupted setup starts again"
         assert not left_over.exists()
     finally:
-        go_on.touch()  # whatever failed, nothing is left waiting
+        proceed.touch()  # whatever failed, nothing is left waiting
 
 
 def is_locked(path: Path) -> bool:
@@ -202,7 +200,7 @@ def tests_of_another(checkout: Path) -> Path:
     return tests
 
 
-def told_by_pytest(tests: Path, *arguments: str) -> str:
+def pytest_output(tests: Path, *arguments: str) -> str:
     usual = run_itself()["USUAL"]
     command = [sys.executable, "-m", "pytest", *usual, *arguments]
     done = subprocess.run(command, cwd=tests.parent, capture_output=True, text=True)
@@ -219,11 +217,11 @@ def told_by_pytest(tests: Path, *arguments: str) -> str:
 def test_arguments_of_test_add_to_the_usual_ones(
     tests_of_another: Path, arguments: list[str], workers: bool, passed: str, left: str
 ) -> None:
-    told = told_by_pytest(tests_of_another, *arguments)
-    assert ("3 workers" in told) == workers
-    assert f" {passed} in" in told
-    assert left in told
-    assert bool(left) == ("left to ./run bench" in told)
+    output = pytest_output(tests_of_another, *arguments)
+    assert ("3 workers" in output) == workers
+    assert f" {passed} in" in output
+    assert left in output
+    assert bool(left) == ("left to ./run bench" in output)
 
 
 # What is installed: a shelf of two small wheels stands for the index
@@ -275,14 +273,14 @@ def test_pip_installs_what_has_the_locked_hash_only(
     foreign.write_bytes(b"\x7fELF of another system")
     foreign.chmod(0o755)
     done = set_up(checkout, PATH=str(foreign.parent), PIP_FIND_LINKS=str(shelf))
-    assert "going on with pip" in done.stderr
+    assert "continuing with pip" in done.stderr
     assert installed(checkout, "sample") == right, done.stderr
     assert ("DO NOT MATCH THE HASHES" in done.stderr) != right
 
 
 @needs_pip
 @pytest.mark.long
-def test_the_locked_uv_is_fetched_and_told_what_pip_is_told(checkout: Path, shelf: Path) -> None:
+def test_the_locked_uv_is_fetched_and_gets_the_settings_of_pip(checkout: Path, shelf: Path) -> None:
     lock(checkout, {"sample": wheel(shelf, "sample"), "uv": wheel(shelf, "uv", STRANGE_UV)})
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / "left-over").touch()  # of a start that was killed
@@ -294,7 +292,9 @@ def test_the_locked_uv_is_fetched_and_told_what_pip_is_told(checkout: Path, shel
     assert "--require-hashes" in noted["arguments"]
     assert noted["settings"]["UV_FIND_LINKS"] == str(shelf)
     assert noted["settings"]["UV_INSECURE_HOST"] == "a.invalid"
-    assert noted["settings"]["UV_NO_INDEX"] == "true", "what the user told uv goes first"
+    assert noted["settings"]["UV_NO_INDEX"] == "true", (
+        "the user's own setting of uv takes precedence"
+    )
 
     # It failed: that is shown, and pip has installed the rest into an empty .venv.
     assert "strange uv was here" in done.stderr
@@ -310,11 +310,11 @@ def test_a_uv_with_another_hash_is_never_started(checkout: Path, shelf: Path) ->
     lock(checkout, {"sample": wheel(shelf, "sample"), "uv": WRONG})
     done = set_up(checkout, PIP_FIND_LINKS=str(shelf))
     assert not (checkout / "notes").exists()
-    assert done.stderr.count("not possible with uv here; going on with pip") == 1
+    assert done.stderr.count("uv failed; continuing with pip") == 1
     assert installed(checkout, "sample"), done.stderr
 
 
-def test_settings_of_pip_in_the_words_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_pip_become_variables_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith("UV_") or name in ("SSL_CERT_FILE", "ALL_PROXY"):
             monkeypatch.delenv(name)
@@ -330,8 +330,8 @@ install.find-links="/it's /there"
 install.trusted-host='c.invalid d.invalid'
 download.proxy='http://nobody.invalid'
 """
-    in_words_of_uv = run_itself()["in_words_of_uv"]
-    told = {
+    uv_settings = run_itself()["uv_settings"]
+    output = {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_DEFAULT_INDEX": "https://second.invalid/simple",
         "UV_INDEX": "https://a.invalid/simple https://b.invalid/simple",
@@ -339,10 +339,10 @@ download.proxy='http://nobody.invalid'
         "UV_INSECURE_HOST": "c.invalid d.invalid",
         "SSL_CERT_FILE": "/some folder/ca.pem",
     }
-    assert in_words_of_uv(listed) == told
+    assert uv_settings(listed) == output
     monkeypatch.setenv("UV_INDEX", "https://mine.invalid/simple")
-    del told["UV_INDEX"]
-    assert in_words_of_uv(listed) == told
+    del output["UV_INDEX"]
+    assert uv_settings(listed) == output
 
 
 def run_itself() -> dict[str, Any]:

@@ -18,8 +18,8 @@ from deniable.client.net.transport import MAX_LIST_BYTES as CLIENTS_BYTES
 from deniable.client.net.transport import Reply
 from deniable.client.policy import Policy
 from deniable.server.store import PublishedSurvey
-from deniable.server.surveys import listing as module
-from deniable.server.surveys.listing import MAX_LIST_BYTES, MAX_LISTED, MAX_PUBLISHED_BYTES
+from deniable.server.surveys import public_list as module
+from deniable.server.surveys.public_list import MAX_LIST_BYTES, MAX_LISTED, MAX_PUBLISHED_BYTES
 from deniable.shared.errors import InvalidSurvey, Refused
 from deniable.shared.survey.document import MAX_DOCUMENT_BYTES, Survey, render_document
 from deniable.shared.survey.keys import sign

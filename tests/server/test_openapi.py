@@ -20,7 +20,7 @@ from deniable.server.http.envelopes import SENDER
 from deniable.server.http.openapi import document
 from deniable.server.intake.limits import Limits
 from deniable.server.store import PublishedSurvey
-from deniable.server.surveys import listing
+from deniable.server.surveys import public_list
 from deniable.shared.envelope import Envelope
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.sealed_envelope import SEALED_TYPE, seal
@@ -123,7 +123,7 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         other = Ed25519PrivateKey.generate()
         strange = {"signature": sign(text, other), "key": public_hex(other)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listing, "MAX_LISTED", 0)
+            patch.setattr(public_list, "MAX_LISTED", 0)
             full = publish(third)
         return [publish({}), publish(signed | {"document": "x"}), publish(signed | strange), full]
 

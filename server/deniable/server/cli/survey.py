@@ -91,7 +91,7 @@ def _new(args: Namespace) -> int:
 
 def _check(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
-    from deniable.server.surveys.listing import check_size
+    from deniable.server.surveys.public_list import check_size
     from deniable.shared.survey.document import render_document
 
     survey = _read(args.file)

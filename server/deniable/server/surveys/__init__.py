@@ -2,5 +2,5 @@
 
 `survey_file` reads what people write and adds tables from `optimal_table`. `replacement` compares
 it with the survey that it replaces. `catalogue` publishes surveys, finds them and keeps them in
-memory; `listing` is the public list that clients fetch. `clock` gives time and a survey's state.
+memory; `public_list` is what clients fetch. `clock` gives time and a survey's state.
 """

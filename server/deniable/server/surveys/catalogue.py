@@ -23,7 +23,7 @@ from deniable.server.store import (
     SurveyRow,
 )
 from deniable.server.surveys.clock import Clock
-from deniable.server.surveys.listing import NOTHING, Listing, check_room, check_size, listing
+from deniable.server.surveys.public_list import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
 from deniable.shared.survey.keys import verify
