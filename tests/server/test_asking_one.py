@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
+import re
 from datetime import UTC, date, datetime
 
 import msgspec
+import pytest
 
 from deniable.server.planning.variances import half_width
 from deniable.server.results import Results, survey_results
@@ -86,6 +89,20 @@ def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) 
     plain = here.publish(survey(HALF, name="plain"))
     page = here.client.get(f"/surveys/{plain.id}", headers=here.bearer("analyst")).text
     assert "asked one of" not in page
+
+
+def test_the_page_counts_everybody_who_must_be_asked_for_a_smaller_error(here: World) -> None:
+    """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)². For ± m points of one of
+    three questions it takes 3 (1.96 / m)² as many people; the twin forgets the 3."""
+    published, _ = reported(here)
+    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
+    sentences = re.findall(r"For ± (\d+) points you need about ([\d,]+) people\.", page)
+    variance = math.exp(0.5) / (math.exp(0.5) - 1) ** 2
+    for points, people in sentences[:2]:  # of the two bits
+        needed = (1.96 / (int(points) / 100)) ** 2 * variance
+        assert int(people.replace(",", "")) == pytest.approx(3 * needed, rel=0.06)
+        assert int(people.replace(",", "")) != pytest.approx(needed, rel=0.5)
+    assert len(sentences) == 3
 
 
 def test_single_reports_are_counted_as_those_of_an_app_are(here: World) -> None:

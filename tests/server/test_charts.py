@@ -265,6 +265,17 @@ def test_of_several_it_is_said_who_leads_as_far_as_that_is_told(
     assert several_labels([row(*each) for each in rows], 20) == words
 
 
+def test_a_rival_whose_interval_reaches_the_leader_s_leaves_the_lead_open() -> None:
+    """Its estimate is clearly below the leader's interval, and its upper end decides. Twin: an
+    interval that ends at the estimate."""
+    leader, rival = row("a", 0.30, 0.40, 0.50), row("b", 0.10, 0.20, 0.31)
+    assert several_labels([rival, leader], 20) == (
+        "a and b lead. The data cannot say which is ahead."
+    )
+    apart = row("b", 0.10, 0.20, 0.20)
+    assert several_labels([apart, leader], 20) == "a is first (40 %)."
+
+
 def test_an_only_label_is_a_sentence() -> None:
     assert one_label(row("yes", 0.052, 0.08, 0.108)) == "8.0 % say yes, between 5.2 and 10.8."
     mean = row("mean", 33.5, 34.2, 34.9, "mean")

@@ -1,7 +1,7 @@
 """The pages over the real application: who sees them, what is on them, and what never is."""
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from html.parser import HTMLParser
 
 import numpy as np
@@ -566,3 +566,22 @@ def _luminance(colour: str) -> float:
     parts = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
     linear = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("path", ["", "?round=683", "/figures/crashed/round.svg"])
+def test_a_page_looks_up_the_role_of_its_visitor_once(
+    pages: FlaskClient,
+    here: World,
+    published: PublishedSurvey,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    asked, role_of = list[str](), here.store.role_of
+
+    def counted(token: str, now: datetime) -> str | None:
+        asked.append(token)
+        return role_of(token, now)
+
+    monkeypatch.setattr(here.store, "role_of", counted)
+    assert pages.get(f"/surveys/{published.id}{path}").status_code == 200
+    assert len(asked) == 1

@@ -80,7 +80,7 @@ def test_a_report_of_many_bits_is_a_fingerprint_and_a_warning() -> None:
 
 
 def test_a_last_report_that_is_sent_in_fewer_rounds_is_a_warning() -> None:
-    assert "the last report is sent in 1 of 2 rounds" in warned(latched())
+    assert "the last report is sent in only 1 of 2 rounds" in warned(latched())
     assert "the last report" not in warned(latched(repeat_rounds=3))
 
 

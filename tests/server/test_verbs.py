@@ -264,7 +264,7 @@ def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:
     left = asked_json("survey", "annotate", name, "2026-12-03", "2.4 released", "--remove", *place)
     assert left["annotations"] == [{"day": "2026-12-01", "words": "outage"}]
     again = refused(3, "survey", "annotate", name, "2026-12-03", "2.4", "--remove", *place)
-    assert "no such annotation on 2026-12-03" in again
+    assert "no such event on 2026-12-03" in again
     assert "like 2026-12-01" in refused(2, "survey", "annotate", name, "today", "x", *place)
     assert "1 to 200" in refused(2, "survey", "annotate", name, "2026-12-03", " ", *place)
 

@@ -1,7 +1,8 @@
-"""What a survey gives away and what it will be able to tell, in words, before anyone is asked."""
+"""Advice about a survey before anyone is asked: what it reveals, and how precise it will be."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -29,7 +30,7 @@ WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
 def facts(survey: Survey) -> dict[str, Any]:
-    """What is known beforehand, for programs."""
+    """Return what is known beforehand, for programs."""
     return {
         "name": survey.name,
         "rounds": survey.rounds,
@@ -45,7 +46,7 @@ def facts(survey: Survey) -> dict[str, Any]:
         "policy": {
             "max_epsilon_per_round": survey.round_epsilon,
             "max_epsilon": survey.lifetime_epsilon,
-            "questions": {each.name: each.kind for each in survey.questions},
+            "questions": {question.name: question.kind for question in survey.questions},
         },
         "questions": [
             {
@@ -62,8 +63,8 @@ def facts(survey: Survey) -> dict[str, Any]:
 
 
 def policy_line(survey: Survey) -> str:
-    """The smallest policy under which an app answers all of it, to be copied."""
-    kinds = ", ".join(f'"{each.name}": "{each.kind}"' for each in survey.questions)
+    """Return the smallest policy under which an app answers everything, to copy."""
+    kinds = ", ".join(f'"{asked.name}": "{asked.kind}"' for asked in survey.questions)
     return (
         f'Policy(keys=["..."], questions={{{kinds}}}, '
         f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
@@ -71,11 +72,11 @@ def policy_line(survey: Survey) -> str:
 
 
 def _crossed(pair: tuple[str, str]) -> str:
-    return f"{' and '.join(pair)} are counted together too, in the same reports: at no further ε"
+    return f"{' and '.join(pair)} are also counted together, from the same reports: no extra ε"
 
 
 def describe(survey: Survey) -> list[str]:
-    """The same for people, a line each."""
+    """Return the same for people, as lines."""
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",
@@ -85,104 +86,102 @@ def describe(survey: Survey) -> list[str]:
         *([_asked(survey)] if survey.asks_one else []),
         *map(_crossed, survey.cross),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
-        f"95 % intervals to expect, with {crowds} people a round:",
+        f"expected margin of error (95 %) with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
     for question in survey.questions:
         expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
-        told = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
-        lines += [f"  {'':{width}}  {words}" for words in told if words]
+        findings = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
+        lines += [f"  {'':{width}}  {words}" for words in findings if words]
     return [
         *lines,
-        "an app answers all its rounds under this policy, or a wider one:",
+        "an app answers all rounds under this policy, or a wider one:",
         f"  {policy_line(survey)}",
     ]
 
 
 def warnings(survey: Survey, today: date) -> list[str]:
-    """What the author may not have meant."""
-    found = [warning for each in survey.questions for warning in _of_question(survey, each)]
+    """Return warnings about what the author may not have intended."""
+    about_questions = (
+        f"{question.name}: {words}"
+        for question in survey.questions
+        for words in _about_question(survey, question)
+    )
+    return [*about_questions, *_about_survey(survey, today)]
+
+
+def _about_survey(survey: Survey, today: date) -> Iterator[str]:
     if survey.draws > 1 and survey.lifetime_billionths > HIGH_LIFETIME:
-        found.append(
+        yield (
             f"over its {survey.rounds} rounds the survey adds up to ε {survey.lifetime_epsilon}: "
-            "anyone who answers all of them hides little; ask less often, or with a smaller ε"
+            "people who answer all of them hide little; ask less often, or with a smaller ε"
         )
     if survey.rounds == 1 and survey.period != "once":
-        found.append(f'there is only one round: write round = "once" instead of "{survey.period}"')
+        yield f'there is only one round: write round = "once" instead of "{survey.period}"'
     if survey.repeats:
-        found += _of_repetition(survey)
+        yield from _about_repetition(survey)
     if survey.sealed_to and survey.grace_days < RELAY_DAYS:
-        found.append(
-            f"a relay may hold a report for a day, and reports are taken for {survey.grace_days} "
-            f"days after a round: write grace_days = {RELAY_DAYS} or more, or some come late"
+        yield (
+            f"a relay may hold a report for a day, and reports are accepted for {survey.grace_days}"
+            f" days after a round: write grace_days = {RELAY_DAYS} or more, or some arrive too late"
         )
     if survey.closes < today:
-        found.append(f"its last day, {survey.closes}, is over: nobody will answer")
-    return found
+        yield f"its last day, {survey.closes}, is over: no device will answer"
 
 
-def _of_question(survey: Survey, question: Question) -> list[str]:
-    mechanism, found = question.mechanism, list[str]()
+def _about_question(survey: Survey, question: Question) -> Iterator[str]:
+    epsilon, mechanism = question.epsilon, question.mechanism
     reports = survey.reports_of(CROWDS[1])
     if question.remark:
-        found.append(f"{question.name}: {question.remark}")
-    if question.epsilon.billionths >= HIGH_EPSILON:
-        found.append(
-            f"{question.name}: ε {question.epsilon} changes the odds by a factor of up to "
-            f"{odds_factor(question.epsilon.billionths)}, which is hardly deniable; "
-            "most ask with 0.5 to 2"
+        yield question.remark
+    if epsilon.billionths >= HIGH_EPSILON:
+        yield (
+            f"ε {epsilon} changes the odds by a factor of up to {odds_factor(epsilon.billionths)}, "
+            "which is hardly deniable; most surveys use 0.5 to 2"
         )
-    if survey.asks_one and question.epsilon.billionths < survey.round_billionths:
-        found.append(
-            f"{question.name}: ε {question.epsilon} is less than the {survey.round_epsilon} that "
-            "each round costs, whichever question is drawn; a larger ε here costs nothing more"
+    if survey.asks_one and epsilon.billionths < survey.round_billionths:
+        yield (
+            f"ε {epsilon} is less than the {survey.round_epsilon} that each round costs, whichever "
+            "question is drawn; a larger ε here costs nothing extra"
         )
     if mechanism.leverage > HIGH_LEVERAGE:
-        found.append(f"{question.name}: {mechanism.forgery()}; {_less_leverage(question)}")
+        yield f"{mechanism.forgery()}; {_less_leverage(question)}"
     if half_width(question, reports) > WIDE * question.span:
-        found.append(
-            f"{question.name}: even {CROWDS[1]:,} people give only "
-            f"{_plus_minus(question, reports)}; "
+        yield (
+            f"even {CROWDS[1]:,} people give only {_plus_minus(question, reports)}; "
             "ask more people, offer fewer options, or use a larger ε"
         )
-    return found
 
 
-def _of_repetition(survey: Survey) -> list[str]:
-    found, last = list[str](), len(survey.span_of(survey.last_round))
+def _about_repetition(survey: Survey) -> Iterator[str]:
+    rounds, last = survey.repeat_rounds, len(survey.span_of(survey.last_round))
     if (bits := report_bits(survey)) > FINGERPRINT_BITS:
-        found.append(
-            f"a report has up to {bits:.0f} bits and is the same in {survey.repeat_rounds} rounds: "
-            "that is a fingerprint, by which whoever sees reports of several rounds links those of "
+        yield (
+            f"a report has up to {bits:.0f} bits and is the same in {rounds} rounds: that is a "
+            "fingerprint, by which anyone who sees the reports of several rounds can link those of "
             "one install; ask fewer questions, or with fewer options or steps"
         )
-    if last < survey.repeat_rounds:
-        found.append(
-            f"the last report is sent in {last} of {survey.repeat_rounds} rounds, and costs as "
-            "much as the others"
+    if last < rounds:
+        yield (
+            f"the last report is sent in only {last} of {rounds} rounds, and costs as much as the "
+            "others"
         )
-    return found
 
 
 def _less_leverage(question: Question) -> str:
-    """The mechanism of the same kind and size under which a forged report counts least."""
+    """Say which mechanism of the same kind and size gives a forged report the least weight."""
     mine = question.mechanism
     others = [
-        mine,
-        *(
-            other(question.epsilon, mine.size)
-            for other in mechanisms(question.kind).values()
-            if mine.size in other.sizes and not other.given
-        ),
+        other(question.epsilon, mine.size)
+        for other in mechanisms(question.mechanism_kind).values()
+        if mine.size in other.sizes and not other.given
     ]
-    least = min(others, key=lambda other: other.leverage)
+    least = min([mine, *others], key=lambda other: other.leverage)
     if least.leverage < mine.leverage:
-        return (
-            f'with mechanism = "{least.name}" it is {least.leverage:.1f}, and with a larger ε less'
-        )
-    return "with a larger ε it is less"
+        return f'mechanism = "{least.name}" makes it {least.leverage:.1f}, and a larger ε less'
+    return "a larger ε makes it less"
 
 
 def _plus_minus(question: Question, reports: int) -> str:
@@ -191,6 +190,6 @@ def _plus_minus(question: Question, reports: int) -> str:
 
 def _asked(survey: Survey) -> str:
     return (
-        f"Each install answers one of the {len(survey.questions)} questions, which it draws itself "
-        f"at random: a round gives away the largest ε, not the sum."
+        f"Each install answers one of the {len(survey.questions)} questions, drawn at random on "
+        "the device: a round costs the largest ε, not the sum."
     )

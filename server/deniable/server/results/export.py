@@ -45,7 +45,7 @@ def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
             words = f"rows with the lowest estimates left out: {', '.join(listed)}"
             yield csv_text([_note_line(header, period.round, words)])
     if header.left_out:
-        words = f"only the newest rounds; {header.left_out:,} earlier rounds left out"
+        words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
         yield csv_text([_note_line(header, None, words)])
 
 

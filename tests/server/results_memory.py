@@ -1,0 +1,66 @@
+"""Print by how many bytes one request for results raises the memory of a server at its peak.
+
+    python -m tests.server.results_memory PATH OPTIONS ROUNDS
+
+The survey asks one choice of so many options each day, with unary encoding, and every round has
+reports. PATH is an address below the survey's, such as `/results` or `/results.csv`.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from deniable.server.app import create_app
+from deniable.server.intake.writer import Writer
+from deniable.server.store import PublishedSurvey
+from tests.server.surveys import choice, survey
+from tests.server.world import World, world
+
+LAST, REPORTS = date(2039, 12, 1), 10_000
+NOW = datetime(2039, 12, 2, 12, tzinfo=UTC)  # most rounds are over, and the last ones are open
+
+
+def fill(here: World, name: str, options: int, rounds: int) -> PublishedSurvey:
+    opens = LAST - timedelta(days=rounds - 1)
+    asked = survey(
+        choice(options, "unary"), name=name, round="day", opens=opens, closes=LAST, grace_days=3
+    )
+    published, generator = here.publish(asked), np.random.default_rng(1)
+    with here.store.transaction() as transaction:
+        for number in range(asked.first_round, asked.last_round + 1):
+            cells = generator.binomial(REPORTS, 0.4, options)
+            transaction.add(published.sequence, number, REPORTS, cells)
+    return published
+
+
+def peak_bytes(*, reset: bool = False) -> int:
+    """Return the most memory that this process has had since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
+    status = Path("/proc/self/status").read_text("ascii")
+    return 1_024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+def growth(path: str, options: int, rounds: int) -> tuple[int, int]:
+    """Return the growth in bytes, and the size of the answer."""
+    with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
+        small, large = fill(here, "small", 5, 3), fill(here, "large", options, rounds)
+        # Without the hook of the tests, which would read every answer as a whole
+        app = create_app(here.store, here.catalogue, Writer(here.store, here.catalogue), here.clock)
+        client, headers = app.test_client(), here.bearer("analyst")
+        for _ in range(2):  # everything is imported
+            client.get(path.format(small.id), headers=headers)
+        before = peak_bytes(reset=True)
+        response = client.get(path.format(large.id), headers=headers)
+        size = sum(map(len, response.iter_encoded()))
+        assert response.status_code == 200
+        return peak_bytes() - before, size
+
+
+if __name__ == "__main__":
+    print(*growth(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
