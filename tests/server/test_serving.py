@@ -366,7 +366,7 @@ def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> 
         assert server.process.poll() is None
         code, errors = server.stop()
     assert code == 0
-    assert "no more reports are taken until the next start" in errors
+    assert "reports are refused until the next start" in errors
     assert "Traceback" not in errors
     with open_store(data) as store:
         assert store.tallies(asked.sequence)[0].reports == 2

@@ -1,4 +1,4 @@
-"""What all that is kept on disk needs: it is for its owner alone, and there when a call returns."""
+"""Private files and folders, and bringing them to the disk."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
 def _alone(data: Path, repair: bool) -> Iterator[None]:
     """Check that this is a data folder, and hold its lock for a repair.
 
-    A repair waits for nobody: it is refused while a server uses the folder.
+    A repair does not wait: it is refused while a server uses the folder.
     """
     import os
 

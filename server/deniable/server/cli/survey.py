@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli import annotate, deleting
+from deniable.server.cli import annotate, deletion
 from deniable.server.cli.place import add_place, folder, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
         "show": _show,
         "close": _close,
         "annotate": annotate.run,
-        "delete": deleting.run,
+        "delete": deletion.run,
     }
     return actions[args.action](args)
 

@@ -49,13 +49,13 @@ class Calendar:
         self._store, self._clock = store, clock
         self._latest, now = store.latest_day(), clock.now()
         last = now if self._latest is None else datetime.combine(self._latest, time_of_day(), UTC)
-        believed = -MAX_LEAP <= now - last <= MAX_DOWNTIME
-        # A moment that was believed, its seconds, and how much later it may be by now.
-        moment, ahead = (now, MAX_LEAP) if believed else (last, MAX_DOWNTIME)
+        trusted = -MAX_LEAP <= now - last <= MAX_DOWNTIME
+        # A moment that was trusted, its seconds, and how much later it may be by now.
+        moment, ahead = (now, MAX_LEAP) if trusted else (last, MAX_DOWNTIME)
         self._known = moment, clock.seconds(), ahead
 
     def doubt(self) -> str | None:
-        """Return why the clock is doubted, for the operator; None while it is believed."""
+        """Return why the clock is doubted, for the operator; None while it is trusted."""
         (moment, then, ahead), now = self._known, self._clock.now()
         expected = moment + timedelta(seconds=self._clock.seconds() - then)
         if -MAX_LEAP <= now - expected <= ahead:
@@ -67,7 +67,7 @@ class Calendar:
         )
 
     def keep(self) -> None:
-        """Keep the day in the store, if it is a new one that is believed."""
+        """Keep the day in the store, if it is a new one that is trusted."""
         now = self._clock.now()
         if now.date() != self._latest and self.doubt() is None:
             self._known = now, self._clock.seconds(), MAX_LEAP
@@ -102,7 +102,7 @@ class Upkeep:
         if seconds >= self._flush_at:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
-        if self._clock_is_believed() and seconds >= self._purge_at:
+        if self._clock_is_trusted() and seconds >= self._purge_at:
             self._purging = True
             self._try(self._seal)
             self._purge_at = seconds + PURGE_SECONDS
@@ -138,7 +138,7 @@ class Upkeep:
             self.count(outcomes)  # the next flush takes them along
             log.warning("%s", error)
 
-    def _clock_is_believed(self) -> bool:
+    def _clock_is_trusted(self) -> bool:
         before, self._doubt = self._doubt, self.calendar.doubt()
         if self._doubt is None:
             self._try(self.calendar.keep)

@@ -89,7 +89,7 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """Whether it has stopped, or given up."""
+        """True once it has stopped or given up."""
         return self._state == "ended"
 
     @property
@@ -114,7 +114,9 @@ class Writer:
         request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
-                raise Unavailable("the server takes no reports now; send the same body again later")
+                raise Unavailable(
+                    "the server accepts no reports now; send the same body again later"
+                )
             full = self._waiting_bytes + request.size > MAX_WAITING_BYTES
             if full or len(self._waiting) >= MAX_WAITING:
                 raise Unavailable("too much is waiting for the disk; send the same body later")
@@ -141,7 +143,7 @@ class Writer:
                 later = bool(group) and self._commit(group, later=crowded)
                 patience = self._upkeep.do_what_is_due(later=later)
         except StoreLost as error:
-            log.critical("%s: no more reports are taken until the next start", error)
+            log.critical("%s: reports are refused until the next start", error)
         finally:
             self._end()
 

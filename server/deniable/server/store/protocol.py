@@ -1,7 +1,7 @@
 """The protocol of a store: everything that the server asks of it, and the errors it raises.
 
-Whoever writes another store implements `Store` and `Transaction`, and lets
-`tests/server/test_store_contract.py` run on it. These rules hold for every method:
+To write another store, implement `Store` and `Transaction`, and run
+`tests/server/test_store_contract.py` on it. These rules hold for every method:
 
 - It may be called from any thread, while other processes use the same store.
 - What it wrote is durable when it returns, also after a power cut.
@@ -47,14 +47,14 @@ class StoreLost(StoreUnusable):
 
 
 class Damaged(StoreUnusable):
-    """Data is not what was written: none of it is shown, and nothing is added to it."""
+    """Data is not what was written: it is not shown, and nothing is added to it."""
 
 
 class Transaction(Protocol):
     """A group of envelopes that is stored and counted as a whole, or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        """Tell whether a round is sealed: then a repeated envelope would go unnoticed."""
+        """Return whether a round is sealed: then a repeated envelope would go unnoticed."""
         ...
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
@@ -202,7 +202,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Yield the envelopes of a round that accepts no more, in an order that tells nothing.
+        """Yield the envelopes of a sealed or ended round, in an order that tells nothing.
 
         Damaged if not all of them can be read.
         """
@@ -230,7 +230,7 @@ class Store(StoreReader, Protocol):
         ...
 
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
-        """Remove an annotation, and tell whether it was there."""
+        """Remove an annotation, and return whether it was there."""
         ...
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:

@@ -59,13 +59,13 @@ class SurveyRow:
         except UntrustedSurvey as error:
             raise Damaged(f"survey {self.id[:12]} is not what was signed: {error}") from None
 
-    def _check_id(self, cure: str = "") -> None:
+    def _check_id(self, advice: str = "") -> None:
         # Not by `survey_id`: a listing would load all that reads surveys.
         document = self.document
         if type(document) is not bytes or hashlib.sha256(document).hexdigest() != self.id:
             raise Damaged(
                 f"survey {self.id[:12]} is not what was signed: its id is not the hash of its "
-                f"document, so a disk has damaged it{cure}"
+                f"document, so a disk has damaged it{advice}"
             )
 
 
@@ -135,7 +135,7 @@ class Upload:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it takes while it waits."""
+        """Bytes of memory that it needs until it is on disk."""
         return len(self.payload) + (0 if self.cells is None else self.cells.nbytes)
 
     @property

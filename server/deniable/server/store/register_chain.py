@@ -1,6 +1,6 @@
-"""The register: what has become of every survey that was ever published, in a chain of hashes.
+"""The register: the history of every survey that was ever published, in a chain of hashes.
 
-Each entry's head is the SHA-256 of the head before it and of what the entry says, as lines of text:
+Each entry's head is the SHA-256 of the head before it and of the entry's content, as lines of text:
 
     deniable register v1
     <the head before, in hex; of the first entry 64 zeros>
@@ -8,8 +8,8 @@ Each entry's head is the SHA-256 of the head before it and of what the entry say
     <the survey's id, in hex>
     <the public key that signed it, in hex>
 
-So nobody can change, leave out or move an entry for anyone who has kept a later head. Whoever has
-kept none is shown whatever the server likes: alone, a register detects nothing.
+So an entry cannot be changed, left out or moved without notice to anyone who has kept a later head.
+Readers who have kept none see only what the server shows them: alone, a register detects nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def head_after(before: str, event: str, survey: str, key: str) -> str:
 def first_fault(
     entries: Iterable[RegisterEntry], before: RegisterEntry | None = None
 ) -> str | None:
-    """Where a chain does not follow from what was before it; None where it does."""
+    """Describe the first entry that does not follow from the one before; None if all do."""
     for entry in entries:
         if entry != next_entry(before, entry.event, entry.survey, entry.key):
             return f"entry {entry.number} does not follow from what is before it"

@@ -131,7 +131,7 @@ class ConnectionPool(Generic[Driver]):
             self._slots.release()
 
     def close(self) -> None:
-        """Close the connections that are idle; whoever asks next gets a new one."""
+        """Close the connections that are idle; the next caller gets a new one."""
         while True:
             try:
                 self._idle.pop().close()
@@ -253,7 +253,7 @@ class SqlSnapshot(SqlReader):
         self._connection = connection
 
     @contextmanager
-    def _reading(self, aim: str) -> Iterator[Connection]:  # noqa: ARG002  # whoever opened it says
+    def _reading(self, aim: str) -> Iterator[Connection]:  # noqa: ARG002  # its opener has one
         yield self._connection
 
 
@@ -287,7 +287,7 @@ class SqlStore(SqlReader):
             yield SqlSnapshot(connection)
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Publish one survey after the other: whoever knows a sequence knows all before it."""
+        """Publish one survey at a time: a reader that knows a sequence knows all before it."""
         with self._writing("publish a survey") as connection:
             self._lock(connection, "surveys")
             return self._add_survey(connection, document, signature, key)
@@ -414,7 +414,7 @@ def note(connection: Connection, key: str, value: str) -> None:
 
 
 def _token_hash(token: str) -> str:
-    """Return a plain hash, which is enough: tokens are 256 random bits, which nobody can guess."""
+    """Return a plain hash, which is enough: tokens are 256 random bits, impossible to guess."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -96,14 +96,14 @@ def checked_tally(row: TallyRow) -> RoundTally:
 
 
 def is_sealed(connection: Connection, sequence: int, number: int) -> bool:
-    """Tell whether any node has sealed the round."""
+    """Return whether any node has sealed the round."""
     return connection.execute(IS_SEALED, (sequence, number)).fetchone() is not None
 
 
 def add_to_tally(
     connection: Connection, key: tuple[int, int, str], reports: int, cells: Cells
 ) -> None:
-    """Add counts to one node's row, which nobody else writes meanwhile.
+    """Add counts to one node's row, which has no other writer meanwhile.
 
     A damaged row stays as it is, and is seen to be damaged; the envelopes are kept.
     """

@@ -46,7 +46,7 @@ class Database:
         return f"postgresql://{user}{shown}/{quote(said.get('dbname', ''))}{folder}"
 
     def parameters(self) -> dict[str, object]:
-        """What libpq makes of the address, and our own limits where it says none."""
+        """Return libpq's parameters of the address, with our own limits where it has none."""
         try:
             from psycopg.conninfo import conninfo_to_dict
             from psycopg.errors import ProgrammingError
@@ -70,7 +70,7 @@ class Database:
 
 
 def _places(hosts: str, ports: str) -> str:
-    """As they stand in an address: either may be a list."""
+    """Return hosts and ports as an address has them: either may be a list."""
     named = [f"[{host}]" if ":" in host else host for host in hosts.split(",")]
     pairs = zip_longest(named, ports.split(","), fillvalue="")
     return ",".join(f"{host}:{port}" if port else host for host, port in pairs)

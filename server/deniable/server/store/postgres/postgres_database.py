@@ -3,11 +3,11 @@
 Rows lie in the order in which they were written, and each names its transaction. So envelopes come
 into one of two tables of arrivals while what the other has gathered is settled: merged, in the
 order of its key and in one transaction, with what was settled before, into the other of two tables.
-The table of an envelope tells whether it is settled, and nothing else.
+The table of an envelope shows that it is settled or not, and nothing else.
 
 Three advisory locks are shared by the nodes of a database. Each ends with its transaction.
 
-    GROUPS     shared by every group commit; exclusive for whoever must not meet one halfway
+    GROUPS     shared by every group commit; exclusive for work that must not meet one halfway
     SETTLING   one node settles at a time
     CREATING   one start makes the tables
 """
@@ -49,7 +49,7 @@ NODE_LOCKS, STORE_LOCKS = 1_145_979_442, 1_145_979_441  # of no other program, w
 GROUPS, SETTLING, CREATING = 1, 2, 3
 READ_ONLY = "the database is read-only, a standby perhaps; name the primary with --store"
 NOT_OURS = "it is not a database of deniable; use another"
-CURES = {  # by SQLSTATE, or by its class
+FIXES = {  # by SQLSTATE, or by its class
     "25006": READ_ONLY,
     "28": "the database refused the role or its password; see ~/.pgpass or PGPASSWORD",
     "3D": "there is no such database; make it: createdb NAME",
@@ -153,9 +153,9 @@ def errors_as_ours(aim: str) -> Iterator[None]:
         says = error.diag.message_primary
         if says is None:  # no answer of the server: the connection, then
             says = " ".join(line.strip() for line in str(error).splitlines())
-        cure = CURES.get(code) or CURES.get(code[:2])
+        fix = FIXES.get(code) or FIXES.get(code[:2])
         kind = StoreLost if code[:2] in LOST else StoreUnusable
-        raise kind(f"the store could not {aim}: {says}" + (f"; {cure}" if cure else "")) from None
+        raise kind(f"the store could not {aim}: {says}" + (f"; {fix}" if fix else "")) from None
 
 
 def lock(connection: PostgresConnection, number: int) -> None:
@@ -163,13 +163,13 @@ def lock(connection: PostgresConnection, number: int) -> None:
 
 
 def try_lock(connection: PostgresConnection, number: int) -> bool:
-    """Take a lock if it is free, and tell whether it was."""
+    """Take a lock if it is free, and return whether it was."""
     query = "SELECT pg_try_advisory_xact_lock(?, ?)"
     return connection.execute(query, (STORE_LOCKS, number)).fetchone() == (True,)
 
 
 def lock_group(connection: PostgresConnection, node: str) -> None:
-    """Let a group commit go on next to those of other nodes, after those of its own name."""
+    """Let a group commit run next to those of other nodes, after those of its own name."""
     connection.execute(
         "SELECT pg_advisory_xact_lock_shared(?, ?), pg_advisory_xact_lock(?, hashtext(?))",
         (STORE_LOCKS, GROUPS, NODE_LOCKS, node),

@@ -37,7 +37,7 @@ from deniable.server.store.tally_rows import (
 )
 
 PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
-ENVELOPES_AT_ONCE = 256  # that are read at once: one may have 1 MiB
+ENVELOPES_AT_ONCE = 256  # that are read together: one may have 1 MiB
 CLOSE_SECONDS = 10.0
 _key = attrgetter("key")
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"

@@ -1,9 +1,10 @@
 """Settling: after it, the stored envelopes tell nothing of when each came.
 
-Arrivals go on in one table. What the other has gathered is merged with what was settled before, in
-the order of its key, by one transaction; then the emptied tables are cut to nothing and their
-indexes rebuilt, and the tallies are rewritten, for their old states would show what each group
-added. Readers see one state or the other: deleting respects them, truncating would not.
+Envelopes still arrive in one table. What the other table has gathered is merged with what was
+settled before, in the order of its key, by one transaction; then the emptied tables are cut to
+nothing and their indexes rebuilt, and the tallies are rewritten, for their old states would show
+what each group added. Readers see one state or the other: deleting respects them, truncating would
+not.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class Settler:
         self._pool = pool
         self._thread: threading.Thread | None = None
         self._due = 0.0
-        self.done = False  # also set by whoever writes
+        self.done = False  # also set by every write
 
     def start_if_due(self) -> bool:
-        """Begin if it is time, and tell whether all is settled that was written before."""
+        """Begin if it is time, and return whether all is settled that was written before."""
         if self._thread is not None and self._thread.is_alive():
             return False
         if not self.done and time.monotonic() >= self._due:
@@ -85,7 +86,7 @@ class Settler:
 
 
 def settle(pool: Pool) -> bool:
-    """Remove every trace of the order of what had come, and tell whether it is done.
+    """Remove every trace of the order of what had come, and return whether it is done.
 
     A reader may delay it.
     """
@@ -101,7 +102,7 @@ def settle(pool: Pool) -> bool:
 
 
 def rewrite_surveys(pool: Pool) -> bool:
-    """Leave nothing of deleted surveys in the files, and tell whether it is done.
+    """Leave nothing of deleted surveys in the files, and return whether it is done.
 
     If a reader has delayed it, the next settling does it.
     """
@@ -137,7 +138,7 @@ def _merge(connection: PostgresConnection) -> None:
 
 
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
-    """Clean outside of a transaction, and tell whether it is done.
+    """Clean outside of a transaction, and return whether it is done.
 
     It waits for a reader's lock for a moment only, because everybody else waits behind it.
     """
@@ -153,7 +154,7 @@ def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> 
 
 
 def _clean_all(connection: PostgresConnection) -> bool:
-    """Leave nothing in the files of what is deleted, and tell whether nothing has delayed it."""
+    """Leave nothing in the files of what is deleted, and return whether nothing has delayed it."""
     for table in ENVELOPES:
         if _size(connection, table) and not _holds(connection, table):
             connection.execute(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table}")
@@ -177,7 +178,7 @@ def _rewrite(connection: PostgresConnection) -> bool:
 
 
 def _has_living_rows_only(connection: PostgresConnection) -> bool:
-    """Tell whether the surveys that have just been rewritten include no deleted ones.
+    """Return whether the surveys that have just been rewritten include no deleted ones.
 
     Deleted rows stay, and are in the new index, while anybody reads who may see them. Once they are
     gone, so is what was deleted with them.

@@ -104,7 +104,7 @@ def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequenc
 
 
 def belongs(identifier: bytes, place: int) -> bool:
-    """Tell whether an id belongs in the bucket at a place."""
+    """Return whether an id belongs in the bucket at a place."""
     return _number(identifier) ^ place < 2 * _unit(place)
 
 

@@ -1,7 +1,7 @@
 """Files of a data folder that a disk has damaged: found, and set aside for `doctor --repair`.
 
 Nothing is repaired. What is whole stays in place, the file as it was is kept next to it, and the
-message says what is lost: a backup, or a recount of the envelopes that are left, is the cure.
+message says what is lost: restore a backup, or count the remaining envelopes again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def asides(data: Path) -> list[str]:
 
 
 def wants_room(error: BaseException | None) -> bool:
-    """Tell whether an error only means that a disk is full."""
+    """Return whether an error only means that a disk is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (*redo_file.NO_ROOM, errno.EFBIG):
             return True
@@ -100,7 +100,7 @@ def _set_aside(file: Path) -> tuple[str, bool]:
 
 
 def _whole_part(file: Path) -> tuple[bytes, str]:
-    """Return what is whole of a file, and in words what is not."""
+    """Return what is whole of a file, and describe what is not."""
     if file.name == redo_file.FILE:
         content, bytes_lost = redo_file.without_damage(file)
         return content, f"{bytes_lost:,} bytes of it cannot be read" if bytes_lost else ""

@@ -216,8 +216,8 @@ def _free_number(
 ) -> int:
     """Return a free number for a new row.
 
-    Whoever chooses ids can find two places of one hash in an hour of computing: the later one takes
-    the next hash, or it would overwrite the other's envelopes.
+    An attacker who chooses ids can find two places of one hash in an hour of computing: the later
+    one takes the next hash, or it would overwrite the other's envelopes.
     """
     numbers = (_number(of, place, tries) for tries in count())
     return next(

@@ -4,10 +4,10 @@ If the transaction that holds them does not end well, they are taken again from 
 that is in the tables already is then a duplicate, and counts once.
 
 The file has two halves, of which one is whole at any moment. A group writes all that is pending to
-the other half, in the order of keys, so that nothing tells which group an envelope came with; then,
-once that is on disk, zeros to the first. A half consists of sectors of 512 bytes, each with a sum.
-A disk writes a sector whole or not at all: so each is all zeros or one that was written, whatever a
-kill or a power cut leaves, and any other sector is damage.
+the other half, in the order of keys, so that the file does not show which group an envelope came
+with; then, once that is on disk, it writes zeros to the first. A half consists of sectors of 512
+bytes, each with a sum. A disk writes a sector whole or not at all: so each is all zeros or as it
+was written, whatever a kill or a power cut leaves, and any other sector is damage.
 
 A half begins with the length of its content (u32) and a digest (16). Its content is, for each
 survey and round,
@@ -246,7 +246,7 @@ def _kept_in(file: Path) -> Iterator[Unsettled]:
 
 
 def _damaged(content: bytes) -> list[int]:
-    """Return the places of sectors that nobody has written so, and of a missing end."""
+    """Return the places of sectors that are not as they were written, and of a missing end."""
     if content == bytes(len(content)):
         return []
     places = [

@@ -107,12 +107,12 @@ def check_version(file: Path) -> None:
 
 
 def is_begun(data: Path) -> bool:
-    """Tell whether there is a database with tables: a first start that was killed leaves none."""
+    """Return whether there is a database with tables: a first start that was killed leaves none."""
     file = data / FILE
     if not file.is_file():
         return False
     if (fault := fault_of(file)) is not None and fault.certain:
-        return True  # and whoever opens it says so
+        return True  # opening it reports the damage
     try:
         with closing(_connect_to_read(file)) as driver:
             return driver.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None

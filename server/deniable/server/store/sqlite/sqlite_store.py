@@ -26,7 +26,7 @@ from deniable.server.store.tally_rows import rounds_to_purge
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS_AT_ONCE = 64  # that are read at once: one may hold a body of 1 MiB
+BUCKETS_AT_ONCE = 64  # that are read together: one may hold a body of 1 MiB
 MIN_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
 
 

@@ -150,7 +150,7 @@ class _Log:
         return HEAD.size + frame * self.frame_bytes
 
     def own(self) -> Flags:
-        """Tell which frames have the log's salts."""
+        """Return which frames have the log's salts."""
         own: Flags = (self._fields[:, 2:4] == self._salts).all(axis=1) & (self.pages != 0)
         return own
 
@@ -171,7 +171,7 @@ class _Log:
             yield raw.reshape(number, self.frame_bytes)
 
     def _match(self, frames: Bytes, seeds: Words) -> Flags:
-        """Tell which frames have the sums that continue these."""
+        """Return which frames have the sums that continue these."""
         import numpy as np
 
         summed = np.concatenate([frames[:, :SUMMED], frames[:, FRAME_HEAD:]], axis=1)

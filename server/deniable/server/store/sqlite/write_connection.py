@@ -1,8 +1,8 @@
 """The connection that writes: groups of envelopes, and whatever else changes the store.
 
 Under load a transaction stays open for several groups: each is on disk in the redo file before it
-is answered (redo_file.py), and their pages are written once. Whoever else writes, in this process
-or another, ends that transaction first.
+is answered (redo_file.py), and their pages are written once. Any other write, in this process or
+another, ends that transaction first.
 
 Why there is a redo file: a group commit into the write-ahead log needs one sync, but groups that
 stay in the log show the order in which they came. To empty the log after each group takes four
@@ -31,7 +31,7 @@ from deniable.server.store.tally_rows import add_to_tally, is_sealed
 from deniable.shared.errors import StoreUnusable
 
 HERE = ""  # the node that counts, where there is only one
-# The index next to the log goes on naming the pages that changed last, until something is written:
+# The index next to the log still names the pages that changed last, until something is written:
 # here the first page, as it was. That need not reach the disk.
 COVER = ("BEGIN IMMEDIATE", "PRAGMA user_version = 1", "PRAGMA user_version = 0", "COMMIT")
 # NORMAL syncs what is brought into the file, and the log's new head; not what is committed.
@@ -117,7 +117,7 @@ class WriteConnection:
                 self._end()
 
     def empty_log(self) -> bool:
-        """Bring the write-ahead log into the file, and empty it if nobody reads what it holds."""
+        """Bring the write-ahead log into the file, and empty it if no reader needs it."""
         self.settle()
         with self._emptying, errors_as_ours("empty its log"):
             if self._log_size() == self._covered:
@@ -175,7 +175,7 @@ class WriteConnection:
         return driver
 
     def _is_kept(self, taken: Sequence[Upload]) -> bool:
-        """Tell whether a group is on disk without a commit.
+        """Return whether a group is on disk without a commit.
 
         What was there already is on disk with the groups before.
         """
@@ -239,7 +239,7 @@ class WriteLock:
             os.close(handle)
 
     def is_wanted(self) -> bool:
-        """Tell whether another holder wants to write. Not to be asked by a holder."""
+        """Return whether another holder wants to write. Not to be asked by a holder."""
         if self._handle is None:
             self._handle = self._open()
         try:
@@ -250,7 +250,7 @@ class WriteLock:
         return False
 
     def give_way(self) -> None:
-        """Wait until nobody wants the lock, but not for a holder that never ends."""
+        """Wait until the lock is free, but not for a holder that never ends."""
         end = time.monotonic() + LOCK_PATIENCE_SECONDS
         while self.is_wanted() and time.monotonic() < end:
             time.sleep(LOCK_POLL_SECONDS)

@@ -14,6 +14,7 @@ from deniable.shared.errors import Refused, WrongUse
 if TYPE_CHECKING:
     from deniable.server.store import PublishedSurvey, Store
 
+
 ID_DIGITS = 12  # to be typed
 
 
@@ -78,7 +79,7 @@ def _summary(published: PublishedSurvey) -> Iterator[str]:
 def _ask(published: PublishedSurvey) -> None:
     if not sys.stdin.isatty():
         raise WrongUse(
-            "this is not a terminal, so nobody can confirm; add --yes to delete the survey"
+            "this is not a terminal, so you cannot be asked; add --yes to delete the survey"
         )
     typed = input(f"Type the first {ID_DIGITS} digits of its id to delete it: ").strip()
     if len(typed) < ID_DIGITS or not published.id.startswith(typed):
