@@ -24,7 +24,7 @@ from tests.server.results_data import NOW, add_round
 from tests.server.surveys import BIT, envelope, until_spring
 from tests.server.world import World, world
 
-ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 27, 17, 50, 76, 36
+ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 27, 17, 50, 76, 22
 
 
 def assert_crossed(files: set[str], limit: int) -> None:
@@ -93,8 +93,11 @@ def test_the_page_of_a_survey(tmp_path: Path) -> None:
 
 
 def test_a_study(tmp_path: Path) -> None:
+    """The first run, at another ε, imports everything and remembers nothing of the second."""
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
-    with quiet[0], quiet[1], traced() as files:
-        status = main(["simulate", "bit", "--out", str(tmp_path / "bit")])
-    assert status == 0
+    words = ["simulate", "bit", "--people", "1000", "--repetitions", "20", "--out"]
+    with quiet[0], quiet[1]:
+        assert main([*words, str(tmp_path / "first"), "--epsilon", "2.5"]) == 0
+        with traced() as files:
+            assert main([*words, str(tmp_path / "bit"), "--epsilon", "1"]) == 0
     assert_crossed(files, STUDY)

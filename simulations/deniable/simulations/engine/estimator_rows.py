@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable.simulations.engine import comparison
 from deniable.simulations.engine.comparison import Series, look, number, one, pick
-from deniable.simulations.engine.figures import FAINT, new_figure
+from deniable.simulations.engine.figures import LIMIT_DASH, new_figure, plain_ticks
 from deniable.simulations.engine.study import Options, Row
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ Whole = NDArray[np.int64]
 LIMITS = ("limit", "limit_drawn")  # columns of rows about both questions
 FORMULA = "first_order"
 NOT_MEASURED: dict[str, None] = {"measured": None, "error": None}
-LIMIT_DASH = (0, (1, 1.5))
 
 
 def measured(squares: Array) -> dict[str, float]:
@@ -192,12 +191,3 @@ def price_figure(
     panels[0].set_ylabel("price of locality, by people")
     panels[0].legend(loc="best")
     return figure
-
-
-def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
-    """Set the ticks of a logarithmic axis, each written out."""
-    if len(ticks) == 1:  # a single value alone would make an axis of length 0
-        axes.set_xlim(ticks[0] / 2, ticks[0] * 2)
-    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.grid(visible=True, color=FAINT)

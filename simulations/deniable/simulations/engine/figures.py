@@ -8,7 +8,7 @@ page replaces it by the reader's own, light or dark.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +18,13 @@ from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.study import Figure
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.figure
 
 
 INK = "#1c1e21"
 FAINT = "#8a8f98"
+LIMIT_DASH = (0, (1, 1.5))  # dotted lines, of limits
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,15 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(width, height), layout="constrained")
+
+
+def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
+    """Set the ticks of a logarithmic axis, each written out."""
+    if len(ticks) == 1:  # a single value alone would make an axis of length 0
+        axes.set_xlim(ticks[0] / 2, ticks[0] * 2)
+    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(visible=True, color=FAINT)
 
 
 def formula_svg(formula: str) -> str:

@@ -62,8 +62,7 @@ from deniable.simulations.engine.comparison import (
     one,
     pick,
 )
-from deniable.simulations.engine.estimator_rows import plain_ticks
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import drawn, fixed
 from deniable.simulations.studies.building_blocks import bars, paragraphs, sweep

@@ -11,8 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deniable.simulations.engine.comparison import Series, middle, number, pick
-from deniable.simulations.engine.estimator_rows import LIMIT_DASH
-from deniable.simulations.engine.figures import FAINT, Look, new_figure
+from deniable.simulations.engine.figures import FAINT, LIMIT_DASH, Look, new_figure
 from deniable.simulations.engine.study import Cell, Options, Row, Table
 
 if TYPE_CHECKING:

@@ -52,6 +52,7 @@ from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Z95, Series, figure, look, number, pick
 from deniable.simulations.engine.estimator_rows import Array
+from deniable.simulations.engine.figures import plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import by_series, cross, paragraphs, table
 from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
@@ -250,7 +251,7 @@ def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib
     picture = estimator_rows.both_questions(rows, SERIES, "counts", words, ONE_QUESTION)
     for axes in picture.axes:
         axes.set_xlabel("counts of all people")
-        estimator_rows.plain_ticks(axes, sorted({number(row, "counts") for row in rows}))
+        plain_ticks(axes, sorted({number(row, "counts") for row in rows}))
     return picture
 
 

@@ -40,6 +40,7 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import tulap, tulap_below
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import look, number, pick
+from deniable.simulations.engine.figures import plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.building_blocks import (
     bars,
@@ -318,7 +319,7 @@ def _people_figure(rows: Sequence[Row], options: Options) -> matplotlib.figure.F
         needed = [(float(e), _needed(rows, e)[model]) for e in options["epsilon"]]
         points = [(epsilon, people) for epsilon, people in needed if people is not None]
         marked_line(axes, points, LOOKS[model], LABELS[model])
-    estimator_rows.plain_ticks(axes, sorted(float(epsilon) for epsilon in options["epsilon"]))
+    plain_ticks(axes, sorted(float(epsilon) for epsilon in options["epsilon"]))
     axes.legend(loc="upper right")
     return picture
 

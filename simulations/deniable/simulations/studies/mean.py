@@ -50,8 +50,7 @@ from deniable.simulations.engine.comparison import (
     one,
     pick,
 )
-from deniable.simulations.engine.estimator_rows import plain_ticks
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.redaction import Redacted, content, digest
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population import (

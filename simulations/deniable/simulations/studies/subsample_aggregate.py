@@ -43,7 +43,8 @@ from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import Series, figure, look, number, pick
-from deniable.simulations.engine.estimator_rows import FORMULA, LIMIT_DASH
+from deniable.simulations.engine.estimator_rows import FORMULA
+from deniable.simulations.engine.figures import LIMIT_DASH
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import (
     bars,

@@ -23,8 +23,7 @@ from deniable.simulations.engine.comparison import (
     one,
     pick,
 )
-from deniable.simulations.engine.estimator_rows import plain_ticks
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row
 from deniable.simulations.studies.building_blocks import (
     by_series,

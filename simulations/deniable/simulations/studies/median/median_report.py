@@ -11,8 +11,7 @@ import numpy as np
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import comparison
 from deniable.simulations.engine.comparison import Z95, Series, figure, number, one, pick
-from deniable.simulations.engine.estimator_rows import plain_ticks
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import (
     bars,

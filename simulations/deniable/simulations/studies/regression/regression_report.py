@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deniable.simulations.engine import comparison, estimator_rows
 from deniable.simulations.engine.comparison import Series, figure, number, pick
 from deniable.simulations.engine.estimator_rows import FORMULA
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import (
     limit_line,
@@ -163,7 +163,7 @@ def _epsilon_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
         limit_line(axes, limits, model.SUMS.look, "local limit")
         axes.set(xscale="log", yscale="log", xlabel="ε", title=title)
         epsilons = sorted({float(str(row["epsilon"])) for row in rows})
-        estimator_rows.plain_ticks(axes, epsilons)
+        plain_ticks(axes, epsilons)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
     panels[0].set_ylabel("n × mean squared error")
     picture.suptitle(f"Slopes, on {people:,} devices", fontsize=12)

@@ -20,7 +20,7 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import comparison, option
 from deniable.simulations.engine.comparison import figure, look, number, one, pick
-from deniable.simulations.engine.estimator_rows import plain_ticks
+from deniable.simulations.engine.figures import plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.building_blocks import (
     chart,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from deniable.simulations.engine import comparison, estimator_rows
 from deniable.simulations.engine.comparison import figure, look, number, pick
+from deniable.simulations.engine.figures import plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import (
     chart,
@@ -182,4 +183,4 @@ def _draw(
     limits = [row for row in pick(rows, estimator=name) if row["limit"]]
     points = [(number(row, "options"), number(row, "limit")) for row in limits]
     limit_line(axes, points, LOOKS[name], label)
-    estimator_rows.plain_ticks(axes, sorted({number(row, "options") for row in rows}))
+    plain_ticks(axes, sorted({number(row, "options") for row in rows}))

@@ -10,8 +10,7 @@ import numpy as np
 
 from deniable.simulations.engine import comparison
 from deniable.simulations.engine.comparison import SHUFFLED, TRUST, figure, number, pick
-from deniable.simulations.engine.estimator_rows import plain_ticks
-from deniable.simulations.engine.figures import INK, LOOKS, new_figure
+from deniable.simulations.engine.figures import INK, LOOKS, new_figure, plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import bars, paragraphs
 
