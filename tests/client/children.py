@@ -164,7 +164,7 @@ def rest(client: Client) -> None:
 
 
 def _fork_in_c() -> int:
-    """As uWSGI forks: Python is not told."""
+    """Fork like uWSGI, without Python's knowledge."""
     fork = ctypes.PyDLL(None).fork
     fork.restype = ctypes.c_int
     return int(fork())

@@ -1,4 +1,4 @@
-"""What every test of the client may ask for: a scripted server, a clock, clients."""
+"""Fixtures for tests of the client: a scripted server, a clock, clients."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def start(folder: Path) -> str:
 
 
 def afterwards(folder: Path) -> str:
-    """What the install comes to at its next starts, and whether it has spent once, for a report."""
+    """Return the outcome of the next two starts, or what is wrong with the charge or the report."""
     first, again = start(folder), start(folder)
     try:
         told = read_summary(folder)
@@ -71,7 +71,7 @@ def afterwards(folder: Path) -> str:
 
 
 def killed(folder: Path, step: int = 0, wait: float | None = None) -> bool:
-    """Whether a child that starts the install was killed, at a step or after so long."""
+    """Start the install in a child; return whether it was killed, at a step or after a time."""
     child = os.fork()
     if child == 0:
         sys.setprofile(_killer(step))

@@ -107,7 +107,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What the server replies: a status and headers and a body."""
+    """A reply of the server: a status, headers and a body."""
 
     status: int = 200
     body: bytes = b""
@@ -120,7 +120,7 @@ PROBLEM = "application/problem+json"
 
 
 def problem(status: int, body: bytes | None = None, kind: str = PROBLEM) -> Answer:
-    """As the server itself refuses; or nearly so."""
+    """Return a problem document like the server's own, or nearly so."""
     said = json.dumps({"type": "about:blank", "status": status}).encode()
     return Answer(status, said if body is None else body, {"Content-Type": kind})
 

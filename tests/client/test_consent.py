@@ -70,7 +70,7 @@ def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
     before = len(script.posts)
     assert client._uploader.flush(PATIENCE) == 1
     assert len(script.posts) == before
-    assert client.consent(True), "and consent given anew sends it"
+    assert client.consent(True), "and a new consent sends it"
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == before + 1
 
@@ -90,7 +90,7 @@ def test_keys_go_in_their_time_though_the_environment_says_no(
 def test_a_no_from_the_start_is_remembered_and_nothing_else(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Whoever was not asked is not on disk; whoever refused is not asked at each start."""
+    """A person who was not asked is not on disk; one who refused is not asked at each start."""
     assert client_of(consent=False).consented is None
     assert not (tmp_path / "state").exists()
     assert client_of(consent=False).consent(False)

@@ -1,4 +1,4 @@
-"""One deadline on a whole exchange: no server keeps the client busy for longer, or for good."""
+"""One deadline on a whole exchange: no server keeps the client busy for longer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from deniable.client.net import exchange, surveys
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
-from tests.client.dripping import WAYS, dripping
 from tests.client.scripted import ACCEPTED, Ticks, bit, document, entry
+from tests.client.slow_server import WAYS, slow_server
 from tests.eventually import PATIENCE, eventually
 
 PUBLISHED = document(questions=bit("crashed", "0.5"))
@@ -25,7 +25,7 @@ LISTED = json.dumps({"surveys": [entry(PUBLISHED)]}).encode()
 
 
 def ends(transport: HttpTransport, timeout: float = 0.3) -> list[Exception]:
-    """What a request came to, in a thread, so that one without an end is a failure and no hang."""
+    """Run a request in a thread and return its error, so that an endless one fails the test."""
     raised, done = list[Exception](), threading.Event()
 
     def ask() -> None:
@@ -36,7 +36,7 @@ def ends(transport: HttpTransport, timeout: float = 0.3) -> list[Exception]:
         done.set()
 
     threading.Thread(target=ask, daemon=True).start()
-    assert done.wait(PATIENCE / 2), "the request goes on for good"
+    assert done.wait(PATIENCE / 2), "the request never ends"
     return raised
 
 
@@ -47,7 +47,7 @@ def authority(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("way", PLAIN)
 def test_every_drip_is_cut_off_in_time(way: str) -> None:
-    with dripping(way) as server:
+    with slow_server(way) as server:
         (raised,) = ends(HttpTransport(server.url))
     assert isinstance(raised, Unreachable)
     assert raised.sent
@@ -58,7 +58,7 @@ def test_every_drip_is_cut_off_in_time_under_tls(
     way: str, authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
-    with dripping(way, tls=tls(authority)) as server:
+    with slow_server(way, tls=tls(authority)) as server:
         (raised,) = ends(HttpTransport(server.url))
         assert isinstance(raised, Unreachable)
         assert raised.sent == (way != "handshake")
@@ -72,7 +72,7 @@ def test_a_client_recovers_from_every_drip(
 ) -> None:
     """Its list first, then its report: once the server is well, the next try succeeds."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
-    with dripping(way, listed=LISTED) as server:
+    with slow_server(way, listed=LISTED) as server:
         client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
         assert client.answer("app-health", crashed=True).status == "unavailable"
         fetch = client._surveys._fetcher._fetch
@@ -94,19 +94,19 @@ def test_a_client_recovers_from_every_drip(
 
 def test_a_flood_of_interim_replies_ends_long_before_the_deadline() -> None:
     """They are bounded in bytes as well, so that they cost no processor until then."""
-    with dripping("flood") as server:
+    with slow_server("flood") as server:
         (raised,) = ends(HttpTransport(server.url), 100 * PATIENCE)
     assert isinstance(raised, Unreachable)
 
 
 def test_a_body_that_is_cut_short_is_no_reply() -> None:
-    with dripping("cut_short") as server:
+    with slow_server("cut_short") as server:
         (raised,) = ends(HttpTransport(server.url), PATIENCE)
     assert isinstance(raised, Unreachable)
 
 
 def test_nobody_there_is_told_from_no_reply() -> None:
-    with dripping("silence") as server:
+    with slow_server("silence") as server:
         url = server.url
     (raised,) = ends(HttpTransport(url))
     assert isinstance(raised, Unreachable)
@@ -118,7 +118,7 @@ def test_no_certificate_is_trusted_because_the_environment_says_so(
     authority: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, str(authority))
-    with dripping("silence", listed=LISTED, tls=tls(authority)) as server:
+    with slow_server("silence", listed=LISTED, tls=tls(authority)) as server:
         server.healed.set()
         (raised,) = ends(HttpTransport(server.url), PATIENCE)
         assert isinstance(raised, Unreachable)
@@ -130,7 +130,7 @@ def test_a_certificate_is_for_its_own_name_only(
 ) -> None:
     """The twin of the two tests above: it is trusted, and vouches for localhost."""
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
-    with dripping("silence", listed=LISTED, tls=tls(authority)) as server:
+    with slow_server("silence", listed=LISTED, tls=tls(authority)) as server:
         server.healed.set()
         named_otherwise = server.url.replace("localhost", "127.0.0.1")
         (raised,) = ends(HttpTransport(named_otherwise), PATIENCE)
@@ -147,7 +147,7 @@ def test_the_environment_cannot_have_the_connection_s_keys_written_down(
 
 
 class Stuck:
-    """A network whose first fetch never comes back by itself, and whose second is prompt."""
+    """A network whose first fetch never ends, and whose second is prompt."""
 
     def __init__(self) -> None:
         self.asked, self.released = 0, threading.Event()
@@ -167,7 +167,7 @@ class Stuck:
 def test_a_fetch_that_outlives_its_deadline_is_forgotten(
     client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that waits for a name server that is silent. What it still brings is not used."""
+    """It may wait for a silent name server. The list that it still brings is not used."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.05)
     network = Stuck()
     client = client_of(transport=network, monotonic=ticks)

@@ -111,7 +111,7 @@ def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) ->
 def transcript(
     folder: Path, published: bytes, history: tuple[bool, ...], numbers: Iterator[int]
 ) -> tuple[bytes, ...]:
-    """What is sent over all rounds."""
+    """Return everything that is sent over all rounds."""
     clock = Clock()
     client = client_in(folder, published, now=clock, draw=lambda bits: next(numbers))
     for answer in history:
@@ -122,7 +122,7 @@ def transcript(
 
 
 def largest_ratio(published: bytes) -> Fraction:
-    """Of the probabilities of any transcript, between any two histories of answers."""
+    """Return the largest ratio of a transcript's probabilities between two histories of answers."""
     survey = parse_document(published)
     everyone = [
         distribution(survey, published, history)
@@ -190,7 +190,7 @@ class Killed(BaseException):
 
 
 class Device:
-    """A client, and beside it a plain account of what it may do."""
+    """A client, and a plain model of what it may do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.killed = folder, Clock(), ""
@@ -301,7 +301,7 @@ def test_any_order_of_events_draws_and_charges_once_in_a_span(
         )
 
 
-# What is told, kept and looked at
+# The texts, the kept reports and the values that are examined
 
 
 class Unread:
@@ -340,7 +340,7 @@ def test_a_later_answer_is_not_looked_at_and_no_noise_is_drawn(
     value: Callable[[], object],
     tmp_path: Path,
 ) -> None:
-    """So nothing can depend on it: not time, not disk, not what the app is told."""
+    """So nothing can depend on it: not time, not disk, not the outcome."""
     draws: list[int] = []
 
     def draw(bits: int) -> int:
@@ -475,7 +475,7 @@ def test_a_kept_report_that_is_none_any_more_is_not_sent(
 
 
 def test_a_person_is_told_of_it_and_of_what_it_costs(script: Script, client_of: MakeClient) -> None:
-    """Of five rounds, three and two share a report; the app's cap allows one of the two."""
+    """Five rounds have two reports: three rounds share one, two the other. A cap allows one."""
     script.publish(document(closes="2027-04-30", repeat_rounds=3))
     for cap, uses, ends in (
         ("6", "3", ""),

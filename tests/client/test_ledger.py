@@ -76,7 +76,7 @@ class Crash(BaseException):
 
 
 class Device:
-    """A client, and beside it a plain account of what it may do."""
+    """A client, and a plain model of what it may do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.crashing = folder, Clock(), False
@@ -235,7 +235,7 @@ def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
 
 
 def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more() -> None:
-    """Of an untouched ledger: the cap of one question, and that of them all."""
+    """An untouched ledger allows the cap of one question, and the cap of all of them."""
     cap, total = 800_000_000, 1_500_000_000
     fresh = Ledger()
     assert fresh.obstacle({"crashed": cap}, cap, POLICY) is None

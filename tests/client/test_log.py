@@ -84,8 +84,8 @@ def telling(statement: str) -> bool:
 def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
     warm: Client, clock: Clock, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was synced when the noise was drawn is there; of what came later the disk has some first
-    part, and maybe nonsense behind it. The marker may have been written or not."""
+    """The disk has the data that was synced when the noise was drawn, a first part of later data,
+    and perhaps nonsense after it. The marker may have been written or not."""
     state, synced = tmp_path / "state", tmp_path / "synced"
     tomorrow(warm, clock)
 

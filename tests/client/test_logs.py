@@ -1,4 +1,4 @@
-"""Why nothing was fetched or sent reaches the app and its log; nothing that is private does."""
+"""The reason why nothing was sent reaches the app and its log; nothing private does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Captured(logging.Handler):
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        return [(each.levelname, each.getMessage()) for each in self.records]
+        return [(record.levelname, record.getMessage()) for record in self.records]
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def test_a_whole_session_logs_no_answer_no_report_and_no_id(
         client.flush(PATIENCE)
         client.answer("unheard-of", **said)
         client.answer("app-health", crashed=True)
-    everything = "".join(each.getMessage() + repr(vars(each)) for each in log.records)
+    everything = "".join(record.getMessage() + repr(vars(record)) for record in log.records)
     assert "the server refused a report" in everything
     assert "status 500" in everything
     for each in script.envelopes():
@@ -174,7 +174,7 @@ def test_a_whole_session_logs_no_answer_no_report_and_no_id(
 
 
 def logged(values: dict[str, object]) -> list[tuple[str, str]]:
-    """What an answer and its first delivery leave in the log; the clock then stands, so that it
+    """Return the log of an answer and its first delivery; the clock then stands, so that it
     is not tried again."""
     with TemporaryDirectory() as folder, captured() as log:
         client = Client(
@@ -253,5 +253,5 @@ def test_an_app_that_configures_no_logging_sees_nothing(tmp_path: Path) -> None:
 
 def test_the_library_adds_a_handler_that_says_nothing_and_no_other() -> None:
     log = logging.getLogger("deniable.client")
-    assert [type(each) for each in log.handlers] == [logging.NullHandler]
+    assert [type(handler) for handler in log.handlers] == [logging.NullHandler]
     assert (log.level, log.propagate) == (logging.NOTSET, True)

@@ -195,7 +195,7 @@ class Install:
         return {each.id for (packed,) in rows for each in parse_envelopes(packed)}
 
     def charged(self) -> list[ledger.Ledger]:
-        """What each person was charged."""
+        """Return the ledger of each person."""
         if not self.observer.begun:
             return []
         with self.observer.transaction(durable=False) as db:
@@ -319,7 +319,7 @@ class Machine(RuleBasedStateMachine):
         self.both(retry)
 
     @rule(server=which, survey=st.sampled_from(SURVEYS), key=st.sampled_from([KEY, OTHER_KEY]))
-    def publish_anew(self, server: int, survey: str, key: Any) -> None:
+    def publish_again(self, server: int, survey: str, key: Any) -> None:
         edition = next(self.editions)
         self.both(lambda each: each.servers[server].publish(survey, edition, key))
 
@@ -349,8 +349,8 @@ class Machine(RuleBasedStateMachine):
     def no_budget_is_overspent_and_no_noise_is_drawn_twice(self) -> None:
         for install in self.installs:
             charged = install.charged()
-            assert all(each.total == TENTH * each.charges <= TENTH * CAP for each in charged)
-            assert install.noises <= sum(each.charges for each in charged)
+            assert all(ledger.total == TENTH * ledger.charges <= TENTH * CAP for ledger in charged)
+            assert install.noises <= sum(ledger.charges for ledger in charged)
 
     @invariant()
     def an_id_has_one_report_for_one_server_and_is_sent_rarely(self) -> None:
@@ -369,7 +369,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def what_was_withdrawn_is_never_sent(self) -> None:
         for install in self.installs:
-            sent = {each.id for server in install.servers for each in server.envelopes}
+            sent = {envelope.id for server in install.servers for envelope in server.envelopes}
             assert not sent - install.sent & install.withdrawn
             install.sent = sent
 

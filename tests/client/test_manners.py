@@ -1,4 +1,4 @@
-"""What an app may do with a client beside answering: prefetch, await, `with`, `repr`."""
+"""Uses of a client other than answering: prefetch, await, `with`, `repr`."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from deniable.client import Client, InvalidPolicy, Policy
 from deniable.client.net.transport import HttpTransport, Unreachable, checked_proxy
 from tests.client.certificates import certificate, tls
 from tests.client.conftest import MakeClient
-from tests.client.dripping import Dripping, dripping
 from tests.client.scripted import Script, bit, document, entry
+from tests.client.slow_server import SlowServer, slow_server
 from tests.client.test_deadline import ends
 from tests.client.tunnels import tunnelling
 from tests.eventually import PATIENCE
@@ -28,8 +28,8 @@ LISTED = json.dumps({"surveys": [entry(document(questions=bit("crashed", "0.5"))
 
 
 @contextmanager
-def server_with(file: Path) -> Iterator[Dripping]:
-    with dripping("silence", listed=LISTED, tls=tls(file)) as server:
+def server_with(file: Path) -> Iterator[SlowServer]:
+    with slow_server("silence", listed=LISTED, tls=tls(file)) as server:
         server.healed.set()
         yield server
 
@@ -108,7 +108,7 @@ def test_everything_goes_through_the_proxy_and_it_sees_no_request(
 
 
 def test_the_certificate_is_the_server_s_also_behind_a_proxy(tmp_path: Path) -> None:
-    """Whoever runs the proxy cannot put another server in the place of ours."""
+    """The owner of a proxy cannot replace our server by another."""
     other = certificate(tmp_path, "elsewhere.example")
     with server_with(other) as server, tunnelling(server.server_address[1]) as proxy:
         error = why(f"https://{HOST}", ca=str(other), proxy=proxy.url)
@@ -178,7 +178,7 @@ def test_no_proxy_is_taken_from_the_environment(
 def test_this_machine_is_not_asked_for_through_a_proxy_elsewhere(
     script: Script, tmp_path: Path
 ) -> None:
-    """What it calls localhost is another machine. A proxy on this one leads here, for https."""
+    """A proxy elsewhere has another localhost. A proxy on this machine leads here, for https."""
     elsewhere = "http://user:word@proxy.example:3128"
     file = certificate(tmp_path)
     asked(script.url, proxy=elsewhere)
@@ -200,7 +200,7 @@ def test_a_proxy_that_drips_is_cut_off_in_time(way: str) -> None:
 
 def test_one_deadline_holds_for_tunnel_and_handshake_together(tmp_path: Path) -> None:
     """The tunnel is made late, and then nobody shakes hands."""
-    with dripping("silence") as server, tunnelling(server.server_address[1]) as proxy:
+    with slow_server("silence") as server, tunnelling(server.server_address[1]) as proxy:
         begin = time.monotonic()
         (error,) = ends(HttpTransport(f"https://{HOST}", proxy=proxy.url), 0.3)
         assert time.monotonic() - begin < PATIENCE / 2
@@ -242,7 +242,7 @@ def test_each_failure_is_told_from_the_others(tmp_path: Path) -> None:
         assert "for another host" in str(why(named, ca=str(file)))
         spoken_to_plainly = why(server.url.replace("https", "http"))
         assert spoken_to_plainly.kind in ("not-http", "network")
-    with dripping("silence") as plain:
+    with slow_server("silence") as plain:
         (error,) = ends(HttpTransport(plain.url.replace("http", "https")))
         assert isinstance(error, Unreachable)
         assert error.kind == "timeout"

@@ -294,7 +294,7 @@ def test_nobody_s_reports_push_out_another_s(
 def test_all_together_are_bounded_too(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest of all make room; each who loses one is told."""
+    """The oldest of all make room; each person who loses one can see it."""
     monkeypatch.setattr(outbox, "MAX_WAITING_IN_ALL", 3)
     monkeypatch.setattr(outbox, "COUNT_EVERY", 2)
     script.always = LATER
@@ -345,7 +345,7 @@ def rows(tmp_path: Path, query: str) -> list[Any]:
 
 @contextmanager
 def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """By another process, for longer than anyone waits."""
+    """Lock the database from another connection, for longer than anyone waits."""
     with monkeypatch.context() as patch, closing(sqlite3.connect(folder / DATABASE)) as other:
         patch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
         other.isolation_level = None

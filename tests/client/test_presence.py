@@ -154,7 +154,7 @@ KEPT = transcript(ANSWERS, LATCHED)
 def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
     values: dict[str, object],
 ) -> None:
-    """Of the first answer; no other one is looked at (test_latched.py)."""
+    """The values of the first answer; no later one is examined (test_latched.py)."""
     assert transcript(values, LATCHED) == KEPT
 
 

@@ -1,4 +1,4 @@
-"""What never happens: an answer on disk, in a log, in an error, in a `repr`."""
+"""No answer is ever on disk, in a log, in an error or in a `repr`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Made(ForkAware):
 
 
 def test_threads_make_clients_at_once() -> None:
-    """What forks must know of is listed while other threads add to it, and drop what they added."""
+    """The objects that forks must know are listed while other threads add and drop some."""
     failed, often = list[BaseException](), sys.getswitchinterval()
 
     def make() -> None:
@@ -130,8 +130,8 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
 def test_a_crowd_that_is_killed_again_and_again_spends_once(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, kills: int
 ) -> None:
-    """8 processes of 4 threads, each killed at some moment and started anew. Every survey is paid
-    for once, at most one report of it was ever made, and what is not killed goes on."""
+    """8 processes of 4 threads, each killed at some moment and started again. Every survey is paid
+    for once, at most one report of it was ever made, and survivors continue."""
     surveys = max(kills, 40)
     names = [f"s{number}" for number in range(surveys)]
     for name in names:

@@ -47,7 +47,7 @@ Ask = Callable[[str, str, str, object], Any]
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where `state_folder` keeps state; also for programs that run as processes of their own."""
+    """Set the home in which `state_folder` keeps state, also for child processes."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path
@@ -167,7 +167,7 @@ def test_a_desktop_app_describes_asks_and_answers(
     assert different(script) == 1
     app.client.consent(False)
     app.started(yes, shipped)
-    assert len(shown) == 1  # whoever has withdrawn is not asked again
+    assert len(shown) == 1  # a person who has withdrawn is not asked again
 
 
 # Many people: Flask, FastAPI, Django
@@ -404,12 +404,12 @@ def run(program: str, typed: str = "") -> str:
 
 
 def finish(script: Script, state: Path, *people: str | None) -> None:
-    """What is left on disk is sent after the next start; each person has paid and reported once."""
+    """Start again: all remaining reports are sent, and each person has paid and reported once."""
     policy = Policy(keys=[script.surveys[0]["key"]])
     with Client(script.url, policy=policy, state=state) as client:
         assert client.flush(PATIENCE) == 0
     for person in people:
         told = read_summary(state, person)
-        assert [each.delivery for each in told.entries] == ["accepted"]
+        assert [entry.delivery for entry in told.entries] == ["accepted"]
         assert decimal_text(told.ledger.total) == SPENT_ONCE
     assert different(script) == len(people)

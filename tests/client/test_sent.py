@@ -1,4 +1,4 @@
-"""`deniable sent`: what left this device, in words that are true."""
+"""`deniable sent` describes the reports of this device truly."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_long_list_of_options_is_cut_short() -> None:
     assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
 
 
-MOST_SYMBOLS = 2**16
+MAX_SYMBOLS = 2**16
 
 
 def numbers(text: str) -> list[float]:
@@ -162,8 +162,8 @@ def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
     draw = random.Random(1).getrandbits
     symbols = (
         made.encoding.symbols()
-        if made.symbols >> made.encoding.public_bits <= MOST_SYMBOLS
+        if made.symbols >> made.encoding.public_bits <= MAX_SYMBOLS
         else [made.randomize(made.answer_at(n), draw) for n in range(100)]
     )
     told = [describe_report([asked], [symbol])[0] for symbol in symbols]
-    assert all(each.odds and each.says for each in told)
+    assert all(text.odds and text.says for text in told)

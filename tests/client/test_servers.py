@@ -24,7 +24,7 @@ def other() -> Iterator[Script]:
 def test_a_report_goes_to_the_server_that_it_was_made_for(
     script: Script, other: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Whoever flushes: the other server's client counts and sends nothing but its own."""
+    """Each client counts and sends only the reports for its own server."""
     ours, theirs = script.publish(document("ours")), other.publish(document("theirs"))
     script.always = other.always = LATER
     one, two = client_of(), client_of(server=other.url)

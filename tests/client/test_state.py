@@ -91,7 +91,7 @@ def test_a_marker_that_lost_charges_is_made_up(
 def test_every_connection_waits_for_the_disk_and_overwrites(
     used: Path, name: str, value: object
 ) -> None:
-    """A charge that is said to be on disk is there after a loss of power; what is deleted is gone.
+    """A durable charge survives a power cut; deleted data is gone.
     A connection that replaces another, as after a fork, is no different."""
     state = State(used)
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_a_marker_only_grows(tmp_path: Path) -> None:
 
 
 def test_only_state_executes_sql() -> None:
-    """What import-linter cannot see: whoever is given a transaction only hands it on."""
+    """Code outside the state only passes a transaction on. Import-linter cannot see this."""
     client = Path(deniable.client.__file__).parent
     others = [path for path in client.rglob("*.py") if path.parent.name != "state"]
     assert len(others) > 10
@@ -172,7 +172,7 @@ def test_only_state_executes_sql() -> None:
 def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:
     (used / DATABASE).unlink()
     assert answer(client_of) == "unavailable"
-    assert not (used / DATABASE).exists(), "it was not begun anew"
+    assert not (used / DATABASE).exists(), "no new one was made"
 
 
 def test_a_folder_that_was_deleted_whole_is_a_new_install(
@@ -306,8 +306,8 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         (used / DATABASE).write_bytes(damaged)
         (used / MARKER).write_bytes(marker)
-        for beside in ("-journal", "-wal", "-shm"):
-            Path(f"{used / DATABASE}{beside}").unlink(missing_ok=True)
+        for suffix in ("-journal", "-wal", "-shm"):
+            Path(f"{used / DATABASE}{suffix}").unlink(missing_ok=True)
         client = Client(script.url, policy=POLICY, state=used, now=clock, transport=Nobody())
         status = client.answer("app-health", crashed=True).status
         assert status in STATUSES - {"queued"}
@@ -329,7 +329,7 @@ def test_a_database_locked_by_another_means_no_report(
 
 
 def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:
-    """Read-only for a test that may run as root: SQLite is told so by the file's own header."""
+    """Read-only for a test that may run as root: the file's own header makes it so for SQLite."""
     with (used / DATABASE).open("r+b") as file:
         file.seek(18)
         file.write(b"\x03\x02")  # the file format's write version: a newer one is read-only

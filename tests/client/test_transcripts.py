@@ -1,4 +1,4 @@
-"""What a whole transcript gives away, through a real client; and clients that give away more."""
+"""The ε that whole transcripts of a real client reveal, and clients that reveal more."""
 
 from __future__ import annotations
 

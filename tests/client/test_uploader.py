@@ -152,7 +152,7 @@ def test_a_server_that_comes_back_gets_what_waited(
 def test_retry_after_is_a_minimum_even_for_flush(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
-    """It also gives up at once where waiting is in vain: its clock stands still."""
+    """It also gives up without delay if waiting has no effect: its clock stands still."""
     script.publish(document())
     script.replies = [LATER]
     client = client_of(monotonic=ticks)
@@ -201,7 +201,7 @@ def test_backoff_is_exponential_with_full_jitter(ticks: Ticks) -> None:
     backoff.reset()
     assert backoff.rest <= 0
     backoff.fail()
-    assert bounds[-1] == (0, 1.0), "after a success it starts anew"
+    assert bounds[-1] == (0, 1.0), "after a success it starts again"
 
 
 def test_the_bounds_of_the_uploader_s_pauses() -> None:

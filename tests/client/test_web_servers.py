@@ -62,7 +62,7 @@ class Unix(HTTPConnection):
 
 
 def get(path: str, name: str) -> tuple[str, str]:
-    """Which worker answered a survey, and what it came to."""
+    """Return the worker that answered a survey, and the status."""
     connection = Unix(path)
     try:
         connection.request("GET", f"/{name}")
@@ -145,7 +145,7 @@ def test_workers_that_are_forked_in_silence_answer_and_send(
 
 
 def finish(script: Script, state: str, policy_key: str) -> None:
-    """What the workers left behind at their end is on disk, and sent after the next start."""
+    """Start again: the reports that the workers left on disk are sent."""
     client = device(script.url, state, policy_key, "6")
     assert client.flush(PATIENCE) == 0
     client.close()

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from tests.client.dripping import WAYS
 from tests.client.scripted import answering
+from tests.client.slow_server import WAYS
 
 MADE = b"HTTP/1.1 200 Connection established\r\n\r\n"
 

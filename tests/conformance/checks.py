@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.conformance import answers, consent, ledger, sending, surveys, vectors  # noqa: F401
+from tests.conformance import answers, consent, delivery, ledger, surveys, vectors  # noqa: F401
 from tests.conformance.claims import CHECKS
 from tests.conformance.device import stage
 
 
 def run(command: Sequence[str], name: str) -> str | None:
-    """What this check finds wrong; None where nothing is."""
+    """Return the fault that this check finds, or None."""
     with stage(command) as made:
         try:
             CHECKS[name](made)

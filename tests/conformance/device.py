@@ -53,7 +53,7 @@ class Device:
         return reply
 
     def kill(self) -> str:
-        """As the kernel kills; what it wrote to standard error."""
+        """Kill the process with SIGKILL, and return its standard error."""
         self._process.kill()
         with suppress(BrokenPipeError):
             return self._process.communicate()[1].decode(errors="replace")

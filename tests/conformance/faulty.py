@@ -292,11 +292,11 @@ def charges_once_it_is_sent() -> Adapter:
 
 
 @fault("a_kill_at_any_moment_never_makes_two_noises")
-def draws_anew_on_each_start() -> Adapter:
+def draws_again_on_each_start() -> Adapter:
     return Scratch()
 
 
-class Anew(Forgetful):
+class FreshStart(Forgetful):
     def consent(self, given: bool) -> Message:
         if not super().consent(given)["kept"]:
             shutil.rmtree(self.state)
@@ -304,13 +304,13 @@ class Anew(Forgetful):
 
 
 @fault("a_damaged_state_means_no_report")
-def begins_anew_after_damage() -> Adapter:
-    return Anew()
+def begins_again_after_damage() -> Adapter:
+    return FreshStart()
 
 
 @fault("a_state_that_was_changed_means_no_report")
-def begins_anew_after_a_change() -> Adapter:
-    return Anew()
+def begins_again_after_a_change() -> Adapter:
+    return FreshStart()
 
 
 @fault("days_fall_into_the_rounds_of_the_vectors")

@@ -227,7 +227,7 @@ def a_kill_at_any_moment_never_makes_two_noises(stage: Stage) -> None:
 
 
 def _seconds(stage: Stage) -> float:
-    """That an answer and a flush take here."""
+    """Return the time that an answer and a flush take."""
     begin = time.monotonic()
     stage.answer(browser="option 1")
     stage.flush()

@@ -1,4 +1,4 @@
-"""Whose surveys are answered, and which documents are none."""
+"""Checks of trusted keys, and of documents that must be refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ())
     for each in last:
         name = json.loads(each["document"])["survey"]["name"]
         status = stage.answer(name, **fitting(each["document"]))
-        same(f"the survey {name!r} beside them", status, "queued")
+        same(f"the survey {name!r} next to them", status, "queued")
     stage.flush()
     sent = {each.survey for each in stage.script.envelopes()}
     same("reports", sent, {each["id"] for each in last})
@@ -77,7 +77,7 @@ def bad_documents_are_refused(stage: Stage) -> None:
 
 @check
 def crossed_questions_are_answered_and_bad_pairs_refused(stage: Stage) -> None:
-    """What the server counts together changes no report."""
+    """Questions that the server counts together change no report."""
     both = ["crashed", "browser"]
     bad: list[object] = [[], [both, both], [both, both[::-1]], [both[:1] * 2], [["crashed"]]]
     bad += [[[*both, "minutes"]], [["crashed", "minutes"]], [["crashed", "none"]], both, "crashed"]
@@ -136,7 +136,7 @@ def bad_documents() -> list[str]:
 
 @check
 def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
-    """Whoever does not seal refuses: sent as it is, anyone on the way could read the report."""
+    """A client that cannot seal refuses: anyone on the way could read an unsealed report."""
     vectors = read("envelopes_sealed.json")
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(vectors["private_key"]))
     id_ = published(stage, sealed_to=vectors["public_key"])

@@ -48,7 +48,7 @@ RESULTS = {
 
 
 def is_given(vector: dict[str, Any]) -> bool:
-    """Whether no formula has its integers: they come with a survey."""
+    """Return whether its integers come with a survey, not from a formula."""
     return mechanisms()[vector["mechanism"]].given
 
 

@@ -1,4 +1,4 @@
-"""What a person is shown: a survey before consent, what left the device, what is left to spend."""
+"""A person sees the survey before consent, the reports of the device, and the budget left."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
     assert isinstance(told, Description)
     assert (told.title, told.purpose) == ("How is the app doing?", "Find crashes.")
     assert (told.epsilon_per_round, told.epsilon, told.rounds) == ("1.5", "4.5", 3)
-    assert [each.asked for each in told.questions] == [
+    assert [question.asked for question in told.questions] == [
         "yes or no",
         "a number from 0 to 120",
         "one of 3 options",
@@ -159,7 +159,7 @@ def test_what_was_sent_and_what_is_left_are_told_without_a_network(
     script.list_reply = script.always = Answer(500)
     sent = client.sent()
     assert isinstance(sent, Summary)
-    assert [(each.name, each.delivery) for each in sent.entries] == [("app-health", "accepted")]
+    assert [(entry.name, entry.delivery) for entry in sent.entries] == [("app-health", "accepted")]
     assert "app-health, round 683: sent and accepted by the server" in sent.text
     left = client.budget()
     assert isinstance(left, Budget)

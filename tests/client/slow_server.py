@@ -16,8 +16,8 @@ Write = Callable[[bytes], object]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
-class Dripping(socketserver.ThreadingTCPServer):
-    """What `way` writes, to everyone who asks, until it is healed; then a list, or a yes."""
+class SlowServer(socketserver.ThreadingTCPServer):
+    """A server that answers in a slow or endless `way` until it is healed, and then properly."""
 
     daemon_threads = True
     block_on_close = False
@@ -34,7 +34,7 @@ class Dripping(socketserver.ThreadingTCPServer):
 
 
 class _Handler(socketserver.BaseRequestHandler):
-    server: Dripping
+    server: SlowServer
 
     def handle(self) -> None:
         if self.server.way is handshake and not self.server.healed.is_set():
@@ -97,7 +97,7 @@ def continues(write: Write, ended: threading.Event) -> None:
 
 
 def flood(write: Write, ended: threading.Event) -> None:
-    """As fast as it goes, which costs the client its processor too."""
+    """Write as fast as possible, which costs the client its processor too."""
     while not ended.is_set():
         write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
 
@@ -126,8 +126,8 @@ WAYS: dict[str, Callable[[Write, threading.Event], None]] = {
 
 
 @contextmanager
-def dripping(way: str, **how: Any) -> Iterator[Dripping]:
-    server = Dripping(way, **how)
+def slow_server(way: str, **how: Any) -> Iterator[SlowServer]:
+    server = SlowServer(way, **how)
     with answering(server):
         try:
             yield server

@@ -1,4 +1,4 @@
-"""A device that has not what POSIX has: `python -m tests.client.elsewhere PLATFORM URL STATE KEY`.
+"""A device without POSIX: `python -m tests.client.other_system PLATFORM URL STATE KEY`.
 
 What Python itself loads is loaded first; then the names are hidden, and only then deniable is
 imported. It answers, sends, and answers again after a restart; prints what became of it.

@@ -1,4 +1,4 @@
-"""What is sent, how often, and what it says of its sender."""
+"""Checks of the bytes that are sent, how often, and what they reveal about their sender."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def what_is_too_late_is_given_up(stage: Stage) -> None:
 
 
 def settles(stage: Stage, *replies: Answer, wanted: int) -> None:
-    """Whether a report still waits after each of these replies."""
+    """Check whether a report still waits after each of these replies."""
     published(stage, period="day", questions=bit("crashed", "0.1"))
     stage.start()
     for reply in replies:
@@ -174,7 +174,10 @@ def redirects_are_not_followed(stage: Stage) -> None:
     stage.later(hours=2)
     stage.script.list_reply = Answer(302, headers={"Location": "/elsewhere"})
     stage.answer(**ANSWERS)
-    no("followed", [each.path for each in stage.script.requests if each.path == "/elsewhere"])
+    no(
+        "followed",
+        [request.path for request in stage.script.requests if request.path == "/elsewhere"],
+    )
 
 
 @check

@@ -225,7 +225,7 @@ def test_of_two_that_open_alike_the_last_listed_is_newest(
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
-def test_the_same_questions_published_anew_cost_nothing_in_the_round(
+def test_the_same_questions_published_again_cost_nothing_in_the_round(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, state: str
 ) -> None:
     """A corrected title is another survey, and spent the budget again."""

@@ -1,4 +1,4 @@
-"""How often, when and in what order envelopes are sent: nothing there that links or tells."""
+"""The number, times and order of tries neither link envelopes nor reveal answers."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def test_the_order_of_sending_is_not_that_of_the_answers(
     """False alarm: one order of 10!, below 3e-7."""
     assert client_of(consent=False).flush(PATIENCE) == 0
     sent = [each.survey for post in script.posts for each in parse_envelopes(post.body)]
-    assert sorted(sent) == sorted(each["id"] for each in script.surveys)
-    assert sent != [each["id"] for each in script.surveys]
+    assert sorted(sent) == sorted(survey["id"] for survey in script.surveys)
+    assert sent != [survey["id"] for survey in script.surveys]
 
 
 def test_what_is_due_goes_out_by_itself(

@@ -1,4 +1,4 @@
-"""What an app's own tests use: faithful to the real server, and of no use anywhere else."""
+"""The tools for an app's own tests act like the real server, and work only in tests."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_an_answer_is_made_sent_and_remembered_elsewhere(
     platform: str, script: Script, policy_key: str, tmp_path: Path
 ) -> None:
     script.publish(document())
-    command = [sys.executable, "-m", "tests.client.elsewhere", platform, script.url]
+    command = [sys.executable, "-m", "tests.client.other_system", platform, script.url]
     ran = subprocess.run(
         [*command, str(tmp_path / "a folder" / "state"), policy_key],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What a server says reaches a terminal, a log and an outcome as harmless words."""
+"""A server's words reach a terminal, a log and an outcome only in a harmless form."""
 
 from __future__ import annotations
 
