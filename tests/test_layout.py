@@ -1,4 +1,4 @@
-"""The layout: four roots of one namespace, one lock, and who may import whom."""
+"""The layout: four roots of one namespace, one lock, and the rules of import."""
 
 import ast
 import os
@@ -37,7 +37,7 @@ def test_no_root_claims_the_namespace(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_root_says_that_it_is_typed(part: str) -> None:
+def test_every_root_is_marked_as_typed(part: str) -> None:
     assert (ROOT / part / "deniable" / part / "py.typed").is_file()
 
 
@@ -55,7 +55,7 @@ def test_every_locked_package_has_its_version_and_a_hash() -> None:
     for requirement, hashes in locked().items():
         assert re.fullmatch(r"[a-z0-9-]+==\S+( ; [^;]+)?", requirement), requirement
         assert hashes, requirement
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes)
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in hashes)
 
 
 def test_the_lock_names_no_place_to_download_from() -> None:
@@ -165,7 +165,7 @@ ALLOWED = {
 }
 
 
-def test_the_import_rules_allow_the_data_s_way(tmp_path: Path) -> None:
+def test_the_import_rules_allow_the_path_of_the_data(tmp_path: Path) -> None:
     checked = imports_of_skeleton(tmp_path)
     assert checked.returncode == 0, checked.stdout
 
@@ -180,7 +180,7 @@ def test_the_import_rules_forbid(breach: str, tmp_path: Path) -> None:
 
 
 def test_mechanisms_need_the_standard_library_only() -> None:
-    """The rule that import-linter cannot say: nothing but the standard library and shared."""
+    """Mechanisms import the standard library and shared only; import-linter cannot express that."""
     for path in sorted((ROOT / "shared/deniable/shared/privacy/mechanisms").rglob("*.py")):
         for module in imported(path):
             top = module.split(".")[0]
@@ -198,7 +198,7 @@ def tracked() -> list[str]:
 
 
 def locked() -> dict[str, list[str]]:
-    """Each requirement of the lock, with its hashes."""
+    """Return each requirement of the lock with its hashes."""
     text = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
     entries = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]
     return {
@@ -209,8 +209,8 @@ def locked() -> dict[str, list[str]]:
     }
 
 
-def rooms() -> list[str]:
-    """Every room and lone module that a contract of layers names, like `server/intake`."""
+def layer_members() -> list[str]:
+    """Return every package and module that a contract of layers names, like `server/intake`."""
     return [
         f"{container.removeprefix('deniable.')}/{name}"
         for contract in CONTRACTS
@@ -220,8 +220,8 @@ def rooms() -> list[str]:
     ]
 
 
-def test_a_module_without_a_room_is_refused(tmp_path: Path) -> None:
-    """Every module is under a contract: one that no layer names breaks the part's own."""
+def test_a_module_in_no_layer_is_refused(tmp_path: Path) -> None:
+    """A module that no layer names breaks its part's contract."""
     checked = imports_of_skeleton(tmp_path, "server/helpers.py")
     assert checked.returncode == 1
     assert "deniable.server.helpers" in checked.stdout
@@ -241,13 +241,13 @@ def imported(path: Path) -> list[str]:
 def imports_of_skeleton(
     folder: Path, module: str = "shared/errors.py", line: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Our contracts, checked over a small tree that keeps them, with one line that may not."""
+    """Check our contracts on a small tree that keeps them, plus one line that may break one."""
     contents = dict.fromkeys((path for _, path, _ in BREACHES.values()), "") | ALLOWED
     for part in PARTS:
         contents.setdefault(f"{part}/__init__.py", "")
-    for room in rooms():
-        if f"{room}.py" not in contents:
-            contents.setdefault(f"{room}/__init__.py", "")
+    for member in layer_members():
+        if f"{member}.py" not in contents:
+            contents.setdefault(f"{member}/__init__.py", "")
     contents[module] = contents.get(module, "") + f"\n{line}\n"
     for name, text in contents.items():
         path = folder / name.split("/")[0] / "deniable" / name

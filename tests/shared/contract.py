@@ -15,13 +15,13 @@ from deniable.shared.privacy.mechanisms import mechanisms
 
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
-MOST_SYMBOLS, MOST_ANSWERS = 256, 64
+MAX_SYMBOLS, MAX_ANSWERS = 256, 64
 SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, where it has some
-MOST_SYMBOLS_OF_A_GROUP = 64
+MAX_GROUP_SYMBOLS = 64
 
 
 def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechanism]:
-    """Of the table, or of these classes."""
+    """Return small mechanisms of the table, or of these classes."""
     for text in EPSILONS:
         for mechanism in listed or mechanisms().values():
             for size in mechanism.proved_sizes if mechanism.given else SIZES:
@@ -34,8 +34,8 @@ def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechani
 def _is_small(mechanism: Mechanism) -> bool:
     """Few enough symbols to go through them all."""
     if isinstance(mechanism, GroupedDesign):
-        return mechanism.each.symbols <= MOST_SYMBOLS_OF_A_GROUP
-    return given_a_seed(mechanism) <= MOST_SYMBOLS and mechanism.answers <= MOST_ANSWERS
+        return mechanism.each.symbols <= MAX_GROUP_SYMBOLS
+    return given_a_seed(mechanism) <= MAX_SYMBOLS and mechanism.answers <= MAX_ANSWERS
 
 
 def for_each(
@@ -67,7 +67,7 @@ def named(mechanism: Mechanism) -> str:
 
 
 def given_a_seed(mechanism: Mechanism) -> int:
-    """How many symbols there are, to a number, once their public bits are drawn."""
+    """Return the number of symbols once their public bits are drawn."""
     return mechanism.symbols >> mechanism.encoding.public_bits
 
 

@@ -41,9 +41,9 @@ def drawn(asked: Survey, first: int) -> int:
 
 
 def shares(asked: Survey) -> list[int]:
-    """How many of the 2^64 numbers draw each question, found at the ends that they must have."""
+    """Return how many of the 2^64 numbers draw each question, by the ends of their ranges."""
     d = asked.drawn_from
-    ends = [-(-place * ONE // d) for place in range(d + 1)]
+    ends = [-(-question * ONE // d) for question in range(d + 1)]
     for place in range(d):
         assert drawn(asked, ends[place]) == drawn(asked, ends[place + 1] - 1) == place
     return [after - before for before, after in pairwise(ends)]
@@ -72,8 +72,8 @@ def distribution(asked: Survey, shares: list[int], answers: tuple[int, ...]) -> 
 
 
 def largest_ratio(asked: Survey) -> Fraction:
-    """Of the probabilities of any report, between any two people."""
-    everyone = product(*(range(each.mechanism.answers) for each in asked.questions))
+    """Return the largest ratio between the probabilities of a report for two people."""
+    everyone = product(*(range(question.mechanism.answers) for question in asked.questions))
     drawn = shares(asked)
     people = [distribution(asked, drawn, answers) for answers in everyone]
     assert all(sum(person.values()) == 1 for person in people)
@@ -119,7 +119,7 @@ def test_randomness_size_and_what_the_app_is_told_are_the_same_whatever_is_drawn
         survey(list(mechanisms())).replace('round = "month"', 'round = "month"\nask = 1')
     )
     assert asked.asks_one
-    fitting = {each.name: ANSWERS[each.kind][0] for each in asked.questions}
+    fitting = {question.name: ANSWERS[question.kind][0] for question in asked.questions}
     seen = set()
     for place, answers in product(range(asked.drawn_from), (fitting, dict.fromkeys(fitting))):
         bits: list[int] = []
@@ -177,7 +177,7 @@ def test_estimates_are_unbiased_over_who_is_asked_and_over_the_noise() -> None:
 
 
 def unbiased(rate: Fraction, asked: Survey) -> Fraction:
-    """By the mechanism's own two rates."""
+    """Return the unbiased estimate, from the mechanism's own two rates."""
     table = asked.questions[0].mechanism
     keep, lie = (table.weight(1, answer) for answer in (1, 0))
     return (rate - lie) / (keep - lie)

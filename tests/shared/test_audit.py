@@ -27,8 +27,8 @@ SMALL = [
     for size in kind.proved_sizes
     if size <= 8
 ]
-LISTED = [each for each in SMALL if not each.encoding.public_bits]
-OTHERS = [each for each in SMALL if each not in LISTED and each.size == 2]
+LISTED = [design for design in SMALL if not design.encoding.public_bits]
+OTHERS = [design for design in SMALL if design not in LISTED and design.size == 2]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nothing_is_said_where_nothing_was_seen() -> None:
 
 @pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
 def test_events_tell_no_more_than_epsilon_and_not_nothing(mechanism: Mechanism) -> None:
-    """By the exact table: what the event's two probabilities give away."""
+    """The exact table gives the loss of the event's two probabilities."""
     event, last = telling_symbols(mechanism, 100_000), mechanism.answers - 1
     one, other = (sum(mechanism.weight(s, answer) for s in event) for answer in (0, last))
     assert 0.75 <= math.log(one / other) <= 1

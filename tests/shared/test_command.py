@@ -20,7 +20,7 @@ SCRIPT = str(Path(sys.executable).with_name("deniable"))
 
 
 def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """By the script that an installation has."""
+    """Run the script of an installation."""
     return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -80,7 +80,7 @@ def test_help_and_version_answer() -> None:
 
 
 def test_the_namespace_is_a_command_too() -> None:
-    """Where the script is not on the PATH: `python -m deniable`."""
+    """`python -m deniable` works if the script is not on the PATH."""
     command = [sys.executable, "-m", "deniable", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert (ran.stdout, ran.stderr) == (script("--version").stdout, "")

@@ -88,11 +88,11 @@ def test_the_exponential_s_ends_are_those_found_by_hand(
 
 
 def test_precision_is_raised_until_both_ends_agree() -> None:
-    """What is left of e after 300 binary digits: above 0 by so little that 192 cannot tell."""
+    """The rest of e after 300 binary digits: above 0, but too small to see with 192."""
     with mpmath.workprec(400):
         digits = int(mpmath.floor(mpmath.e * 2**300))
-        beside = int(mpmath.ceil((mpmath.e - 2) * ONE))
-    assert ceil_units(1, 1, lambda e: [(e * 2**300 - digits) / 2**300, e - 2]) == (1, beside)
+        second = int(mpmath.ceil((mpmath.e - 2) * ONE))
+    assert ceil_units(1, 1, lambda e: [(e * 2**300 - digits) / 2**300, e - 2]) == (1, second)
 
 
 @given(billionths, st.integers(2, 65_536))

@@ -1,4 +1,4 @@
-"""A table that comes with its document: whoever reads it proves it first, and takes no other."""
+"""A table that comes with its document: each reader proves it and refuses any other."""
 
 import json
 from collections.abc import Callable
@@ -104,7 +104,7 @@ def test_without_its_integers_it_is_said_who_makes_them() -> None:
 
 
 def test_no_other_table_s_integers_can_be_given() -> None:
-    """Of a mechanism with a formula, they are what the formula says or refused."""
+    """A mechanism with a formula accepts only the formula's integers."""
     for name, each in mechanisms("number").items():
         if not each.given:
             integers = json.dumps([str(n) for n in OptimalTable(Epsilon("1"), STEPS).integers])

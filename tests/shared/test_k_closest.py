@@ -39,7 +39,7 @@ SEED = 20261118
 
 
 def orders(pairs: int) -> Iterator[list[float]]:
-    """How far codewords reach: all alike, none at all, far apart, and as it happens."""
+    """Return reaches of codewords: all equal, all zero, far apart, and random."""
     yield from ([0.0] * pairs, [-0.0] * pairs, [-AXIS] * pairs, [AXIS] * (pairs - 1) + [-1e-300])
     yield [(-1) ** n * float(n // 3) for n in range(pairs)]
     for seed in range(20):
@@ -67,13 +67,13 @@ def test_exactly_k_codewords_are_near_in_every_order(
 
 
 def test_near_are_those_that_reach_farthest() -> None:
-    """By sorting, in another library's arithmetic; of a pair the one on the vector's side."""
+    """Sorting with another library's arithmetic gives the same codewords."""
     made, draw = KClosest(Epsilon("1"), 7), random.Random(SEED)
     for seed in range(50):
         direction = unit([draw.gauss(0, 1) for _ in range(7)])
         reach = np.array([np.array(one(seed, n, 7)) @ direction for n in range(made.codewords)])
         near = set(np.argsort(-reach)[: made.closest].tolist())
-        weights = made._weights(seed, [AXIS * each for each in direction])
+        weights = made._weights(seed, [AXIS * x for x in direction])
         assert {n for n, weight in enumerate(weights) if weight == made.near} == near
 
 
@@ -82,14 +82,12 @@ def fixed(roll: int) -> Draw:
 
 
 def unit(vector: list[float]) -> list[float]:
-    return [each / math.hypot(*vector) for each in vector]
+    return [x / math.hypot(*vector) for x in vector]
 
 
 def one(seed: int, number: int, dimension: int) -> list[float]:
     """A codeword at length one, by its number."""
-    return [
-        (-1) ** (number % 2) * each for each in unit(list(codeword(seed, number // 2, dimension)))
-    ]
+    return [(-1) ** (number % 2) * x for x in unit(list(codeword(seed, number // 2, dimension)))]
 
 
 @pytest.mark.parametrize(("codewords", "closest"), [(64, 22), (64, 13), (16, 8), (1024, 511)])
@@ -138,7 +136,7 @@ def test_coordinates_are_normal_and_the_same_on_every_machine() -> None:
     """No threshold is so near to a half that another library's last digits could move it."""
     table = coordinates()
     assert (len(table), 0.0 in table) == (2 * HALF, False)
-    written = ",".join(f"{each:.0f}" for each in table)
+    written = ",".join(f"{level:.0f}" for level in table)
     assert sha256(written.encode()).hexdigest() == TABLE
     for size in range(1, int(max(table)) // 2 + 2):
         assert abs(HALF * math.erf(size / SPREAD) % 1 - 0.5) > 1e-5
@@ -164,7 +162,7 @@ def test_a_codeword_is_what_the_protocol_says() -> None:
 
 @pytest.mark.parametrize("dimension", [2, 3, 10, 100, 1_024])
 def test_moments_of_the_farthest_are_those_of_another_library(dimension: int) -> None:
-    """By adaptive quadrature over shares p: t^2 has the distribution Beta(1/2, (d - 1)/2)."""
+    """Adaptive quadrature over shares p: t^2 has the distribution Beta(1/2, (d - 1)/2)."""
     square = beta(0.5, (dimension - 1) / 2)
     for directions, chosen in ((8, 8), (32, 11), (512, 3), (512, 1)):
         found = farthest(dimension, directions, chosen)
@@ -209,12 +207,12 @@ def raw(pairs: int, dimension: int, seeds: int) -> Array:
 
 
 def unscaled(pairs: int, dimension: int, seeds: int) -> Array:
-    """As they are expanded, of length one only in the mean."""
+    """Return a codeword as expanded; its length is one only on average."""
     return raw(pairs, dimension, seeds) / (512 * math.sqrt(dimension))
 
 
 def surprise(values: Array, expected: float) -> float:
-    """How many standard errors their mean is off."""
+    """Return the error of the mean in standard errors."""
     return float(abs(values.mean() - expected) / (values.std() / math.sqrt(len(values))))
 
 
@@ -243,8 +241,11 @@ def test_reports_are_unbiased_in_every_direction(dimension: int, seeds: int, sha
 
 
 def bias_along_a_coordinate(pairs: int, closest: int, table: Array) -> float:
-    """Where there are many: the share by which the mean of the farthest is longer than for normal
-    ones of the same variance. Exact, but for quadrature within each of the 2^15 levels."""
+    """Return the share by which the mean of the farthest is longer than for normal coordinates.
+
+    For many codewords, at the same variance. Exact except for quadrature within each of the 2^15
+    levels.
+    """
     sizes = np.sort(np.abs(table))[::2]
     nodes, weights = np.polynomial.legendre.leggauss(6)
     shares = (np.arange(len(sizes))[:, None] + (nodes + 1) / 2) / len(sizes)

@@ -116,7 +116,7 @@ def test_a_vector_is_at_most_of_length_one(
 ) -> None:
     placed = VECTOR.place(answer)
     assert placed is not None
-    assert placed[0] == pytest.approx([2**32 * each for each in direction], abs=1)
+    assert placed[0] == pytest.approx([2**32 * x for x in direction], abs=1)
     assert placed[1] == length * 2**64
 
 
@@ -128,7 +128,7 @@ NO_VECTORS: list[object] = [
 
 @pytest.mark.parametrize("answer", NO_VECTORS, ids=repr)
 def test_what_is_no_vector_of_so_many_numbers_goes_along_an_axis(answer: object) -> None:
-    """Drawn, at the same size, with a mean of zero; and only the app is told."""
+    """Its report is drawn at the same size, with a mean of zero, and only the app learns of it."""
     symbol, fits = VECTOR.report(answer, random.Random(1).getrandbits)
     assert not fits
     assert VECTOR.mechanism.encoding.is_symbol(symbol)

@@ -99,7 +99,7 @@ def test_promises_count_each_draw_of_noise_once() -> None:
 
 
 def test_how_far_latched_reports_link_the_rounds_of_an_install_is_said() -> None:
-    """Of one bit many send the same; a vector's seed and a text's set of buckets pick one out."""
+    """Many send the same bit; a vector's seed and a text's set of buckets identify an install."""
     assert "at most 2 different ones are possible" in repeated(latched())[-1]
     text = question("word", "text", "2", length=8)
     for asked, bits in ((vector(10), 64), (text, 1_000)):

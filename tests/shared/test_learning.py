@@ -1,4 +1,4 @@
-"""One mechanism by itself: unbiased by its own table, and refusals in words."""
+"""A single mechanism: unbiased by its own table, with refusals that say what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_estimates_of_shares_are_unbiased(name: str) -> None:
     asked = ASKED[name]
     for answer, row in enumerate(asked.table):
         shares = list(expected(asked, row).values())
-        assert shares == pytest.approx([float(place == answer) for place in range(len(shares))])
+        assert shares == pytest.approx([float(option == answer) for option in range(len(shares))])
 
 
 def test_estimates_of_a_bit_and_of_a_mean_are_unbiased() -> None:

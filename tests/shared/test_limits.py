@@ -170,7 +170,7 @@ def test_a_choice_has_as_many_options_as_its_mechanism_takes(name: str) -> None:
 
 
 def test_the_grid_of_proofs_has_every_mechanism_at_every_size_and_epsilon() -> None:
-    proved = [(each.name, each.size, str(each.epsilon)) for each in grid()]
+    proved = [(design.name, design.size, str(design.epsilon)) for design in grid()]
     assert len(proved) == len(set(proved))
     assert set(proved) == {
         (name, size, epsilon)

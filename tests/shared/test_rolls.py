@@ -1,4 +1,4 @@
-"""Which random bits give which symbol, at every edge between two: exact to the last unit of 2^-64.
+"""Random bits and their symbols, at every edge between two: exact to the last unit of 2^-64.
 
 The statistical tests cannot see one unit, and the proofs trust that each is where it is written.
 """
@@ -78,8 +78,10 @@ def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None
 def test_each_option_of_a_set_is_turned_to_the_answer_by_its_share_of_the_faces(
     roll: int, first: int, size: int
 ) -> None:
-    """Where all keys are equal the set is of options 0 and 1: one of them is turned to the answer,
-    4, or on a miss one of the others, 2 to 8."""
+    """With equal keys the set is options 0 and 1: one of them is turned to the answer, 4.
+
+    On a miss one of the others, 2 to 8, is turned to the answer.
+    """
     design, faces = SubsetSelection(EPSILON, 9), 2**DIE_BITS
     assert design.chosen == 2
     for number in range(size):
@@ -111,7 +113,7 @@ def test_a_number_goes_up_by_exactly_its_share_of_the_coin_s_rolls(table: Number
 
 
 def test_a_geometry_s_symbol_is_blind_by_exactly_the_blind_rolls() -> None:
-    """By the same die: any of the 13 symbols, or any of the four that speak for the answer."""
+    """The same die gives any of the 13 symbols, or any of the four that support the answer."""
     design = ProjectiveGeometry(ONE_EPSILON, 11)
     symbols, speaking, _ = design.geometry.sizes
     for die in (0, DIE // 3, DIE - 1):

@@ -47,7 +47,12 @@ def sizes(each: type[Mechanism]) -> tuple[int, ...]:
     return each.proved_sizes if each.given else SIZES_OF_TEXTS if each.kind == "text" else SIZES
 
 
-MADE = [each(EPSILON, n) for each in mechanisms().values() for n in sizes(each) if n in each.sizes]
+MADE = [
+    design(EPSILON, n)
+    for design in mechanisms().values()
+    for n in sizes(design)
+    if n in design.sizes
+]
 SURVEY = """
 [survey]
 name = "app-health"

@@ -54,7 +54,7 @@ def test_a_bad_body_is_refused_whole_and_unopened(vector: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     "vector",
-    [each for each in VECTORS["bad_payload"] if each["name"] != "of another key"],
+    [bad for bad in VECTORS["bad_payload"] if bad["name"] != "of another key"],
     ids=title,
 )
 def test_what_cannot_be_opened_is_refused_by_itself(vector: dict[str, Any]) -> None:
@@ -91,9 +91,9 @@ def test_every_report_of_a_survey_is_of_one_size(ask: int | None) -> None:
     asked = parse_toml(texts.survey_text(wide, ask=ask))
     most = 2**4_000 - 1
     some: list[Symbols] = [(0, None), (1, None), (None, most)] if ask else [(0, 0), (1, most)]
-    reports = [encode_report(asked, each) for each in some]
-    made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, each), PUBLIC).pack() for each in reports]
-    assert len({len(each) for each in made}) == 1
+    reports = [encode_report(asked, symbols) for symbols in some]
+    made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, report), PUBLIC).pack() for report in reports]
+    assert len({len(body) for body in made}) == 1
     parse_sealed(made[0])  # a size that there is: a survey with another has it, too
 
 
@@ -105,8 +105,10 @@ def test_a_survey_s_longest_report_fits() -> None:
 
 
 def test_no_changed_byte_is_opened() -> None:
-    """Of the encapsulated key, the text and the tag; but for one bit of the key, which X25519 does
-    not read, and HPKE binds all the same."""
+    """Each byte of the encapsulated key, the text and the tag counts.
+
+    X25519 ignores one bit of the key, but HPKE binds that bit as well.
+    """
     sealed = seal(ENVELOPE, PUBLIC)
     for place in range(len(sealed.sealed)):
         changed = bytearray(sealed.sealed)

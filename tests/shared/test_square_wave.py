@@ -37,7 +37,7 @@ def test_every_mean_is_its_answer_exactly(epsilon: str, steps: int) -> None:
 
 
 def test_the_middle_takes_a_remainder_that_plain_rounding_up_has_no_room_for() -> None:
-    """Why `far` begins with more than 1: without it the middle breaks ε in some tables."""
+    """`far` starts above 1: without that the middle symbol breaks ε in some tables."""
     broken = 0
     for epsilon, steps in product(["0.1", "0.3", "0.5", "1"], range(20, 129)):
         table = SquareWave(Epsilon(epsilon), steps)

@@ -33,7 +33,7 @@ def given(drawn: int) -> Draw:
 
 
 def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int) -> Counter[int]:
-    """How many draws give each set, of so many sides of the die."""
+    """Return how many draws give each set, for a die with this many sides."""
     counts: Counter[int] = Counter()
     for coin, plane in keys(design.options, planes):
         rest = int.from_bytes(bytes([coin, *plane]), "little") << 192
@@ -65,8 +65,11 @@ def test_a_set_is_as_probable_for_one_answer_as_for_another_however_few_keys_the
 
 
 def bound(options: int, planes: int, most: int) -> Fraction:
-    """Of how far a set's probability is off, in parts of itself: the sum over so many equal keys,
-    and what lies beyond, where each term is less than half of the one before."""
+    """Return a bound on the relative error of a set's probability.
+
+    It is the sum over this many equal keys, and a bound on the rest, in which each term is less
+    than half of the previous one.
+    """
     terms: list[Fraction] = [
         Fraction(2**t * comb(options, t), 2 ** (planes * (t - 1))) for t in range(3, most + 1)
     ]

@@ -141,9 +141,9 @@ def test_words_for_people_are_published_and_change_nothing_else() -> None:
     assert (browser.called[0], browser.labels[0]) == ("Firefox", "firefox")
     assert named.asks_the_same(plain)
     assert plain.asks_the_same(named)
-    without = [replace(each, display=NO_LABELS) for each in named.questions]
-    assert [question_document(each) for each in without] == [
-        question_document(each) for each in plain.questions
+    without = [replace(question, display=NO_LABELS) for question in named.questions]
+    assert [question_document(question) for question in without] == [
+        question_document(question) for question in plain.questions
     ]
 
 
@@ -280,7 +280,7 @@ def test_what_does_not_fit_is_answered_at_random_and_only_the_app_is_told(value:
 
 
 def watch(question: Any, value: object, draws: list[int]) -> object:
-    """What the mechanism was asked to randomize."""
+    """Return what the mechanism randomizes."""
     seen: list[object] = []
     mechanism = question.mechanism
     original = type(mechanism).randomize

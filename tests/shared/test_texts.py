@@ -1,4 +1,4 @@
-"""What becomes of a text on the device: which part of it counts, and where it is hashed to."""
+"""A text on the device: the part of it that counts, and its buckets."""
 
 from __future__ import annotations
 
@@ -136,12 +136,13 @@ def test_words_are_the_buckets_of_all_continuations() -> None:
 
 
 def test_salts_and_groups_hash_in_their_own_way() -> None:
-    """Of 2,000 texts hardly any falls into one bucket of two."""
+    """Hardly any of 2,000 texts has the same bucket in two groups."""
     texts = [f"{n:04x}".encode() for n in range(2_000)]
     one, other = Beginnings("one", 4, 4_096), Beginnings("other", 4, 4_096)
     final = [(one.of(t)[-1], one.of(t)[-2], other.of(t)[-1]) for t in texts]
-    for place in (1, 2):
-        assert sum(each[0] == each[place] for each in final) < 12  # 1e-9 above the half expected
+    for salted in (1, 2):
+        same = sum(buckets[0] == buckets[salted] for buckets in final)
+        assert same < 12  # 1e-9 above the half expected
 
 
 def test_a_published_text_question_reads_back() -> None:

@@ -44,7 +44,7 @@ FILES = [vectors("envelopes.json"), vectors("envelopes_ask_one.json")]
 
 
 def messages(kind: str) -> list[dict[str, Any]]:
-    """Of both surveys: of one that asks all its questions, and of one that asks one of them."""
+    """Return the messages of a survey that asks all its questions and of one that asks one."""
     return [vector | {"of": file["survey"]} for file in FILES for vector in file.get(kind, ())]
 
 
