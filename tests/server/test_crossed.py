@@ -14,16 +14,10 @@ from deniable.server.estimation.crosstab import Joint, Pair, joint
 from deniable.server.http.auth import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.tally_kernels import _counts
-from deniable.server.results import (
-    Crossed,
-    EstimateCache,
-    Results,
-    answers,
-    csv_chunks,
-    survey_results,
-)
+from deniable.server.results import EstimateCache, Results, answers, csv_chunks, survey_results
 from deniable.server.results.advice import describe
 from deniable.server.results.answers import crossed_rounds
+from deniable.server.results.document import Crossed
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
@@ -270,6 +264,6 @@ def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:
 
 def test_its_author_is_told_what_it_costs() -> None:
     said = describe(survey(EACH_KIND, cross=[PAIR]))
-    assert "crashed and browser are counted together too, in the same reports: at no further ε" in (
+    assert "crashed and browser are also counted together, from the same reports: no extra ε" in (
         said
     )

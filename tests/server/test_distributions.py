@@ -10,8 +10,8 @@ import pytest
 
 from deniable.server.analysis import SurveyResults
 from deniable.server.pages.charts import CURVE_BOTTOM, CURVE_TOP, curve
-from deniable.server.results import Distribution, Results, csv_chunks, survey_results
-from deniable.server.results.document import Point
+from deniable.server.results import Results, csv_chunks, survey_results
+from deniable.server.results.document import Distribution, Point
 from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round

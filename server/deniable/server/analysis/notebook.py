@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from deniable.server.results import About, Difference, Distribution, Results, Round, Row
+from deniable.server.results import Results, Round
 from deniable.server.results.display import known_figures
+from deniable.server.results.document import About, Difference, Distribution, Row
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Answer:
         return change.questions.get(self.question, ()) if change else ()
 
     def people_needed(self, error: float) -> int:
-        """Return how many reports it takes until half of each 95 % interval is at most `error`.
+        """Return how many reports are needed until half of each 95 % interval is at most `error`.
 
         The error is in the question's own measure. The number assumes that people answer as these
         did.

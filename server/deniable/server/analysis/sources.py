@@ -7,22 +7,24 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request
 
 import msgspec
 
+from deniable.server.analysis.notebook import SurveyResults
 from deniable.server.process.calling import OPENER, checked
 from deniable.server.process.settings import TOKEN
+from deniable.server.results import Results, SurveyEstimates
+from deniable.server.results.comparison import comparison
+from deniable.server.results.document import Comparison
+from deniable.server.results.round_selection import RoundSelection
+from deniable.server.results.survey_results import check_round
+from deniable.server.store import Database, Place, RegisterEntry, open_store
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, WrongUse
-
-if TYPE_CHECKING:
-    from deniable.server.analysis.notebook import SurveyResults
-    from deniable.server.results import Comparison, Results, SurveyEstimates
-    from deniable.server.store import Place, RegisterEntry
-    from deniable.server.surveys.catalogue import Catalogue
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 MAX_BYTES = 2**26
@@ -38,9 +40,6 @@ def open_results(
     an analyst's token: given here or in DENIABLE_TOKEN. `survey` is a name, an id or its beginning;
     a store with only one survey needs none.
     """
-    from deniable.server.analysis.notebook import SurveyResults
-    from deniable.server.store import Database
-
     text = str(place)
     if not text.startswith(("http://", "https://")):
         where = Database(text) if "://" in text else Path(place)
@@ -58,10 +57,6 @@ def local_estimates(
     last: int | None = None,
 ) -> SurveyEstimates:
     """Return the results of one round, of the rounds from `first` to `last`, or of all."""
-    from deniable.server.results import RoundSelection, SurveyEstimates, check_round
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
-
     with open_store(place) as store:
         catalogue = Catalogue(store)
         published = catalogue.find(survey if survey is not None else _only(catalogue))
@@ -85,10 +80,6 @@ def stored_comparison(
     place: Place, survey: str, other: str, number: int | None = None
 ) -> Comparison:
     """Compare the newest rounds with reports, or the rounds with the same number."""
-    from deniable.server.results import comparison
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
-
     with open_store(place) as store:
         catalogue = Catalogue(store)
         both = [catalogue.find(text) for text in (survey, other)]
@@ -100,8 +91,6 @@ def remote_results(
     server: str, survey: str, asked: Mapping[str, int], token: str | None
 ) -> Results:
     """Ask a server. Refused if it refuses, or if nothing answers there."""
-    from deniable.server.results import Results
-
     address = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
     address = f"{address}?{urlencode(asked)}" if asked else address
     return _fetched(server, address, Results, {"Authorization": f"Bearer {_token(token)}"})
@@ -110,7 +99,6 @@ def remote_results(
 def remote_register(server: str) -> list[RegisterEntry]:
     """Ask a server for its whole register, one page after the other."""
     from deniable.server.http.register import Register
-    from deniable.server.store import RegisterEntry
 
     entries: list[RegisterEntry] = []
     while True:

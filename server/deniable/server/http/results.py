@@ -12,13 +12,13 @@ from deniable.server.http.messages import JSON, HttpError
 from deniable.server.results import (
     Results,
     Round,
-    check_round,
     csv_chunks,
     json_chunks,
     select_rounds,
     stored_estimates,
 )
 from deniable.server.results.round_selection import MAX_ROWS
+from deniable.server.results.survey_results import check_round
 from deniable.shared.errors import Refused
 
 CSV = "text/csv"

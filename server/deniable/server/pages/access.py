@@ -41,7 +41,7 @@ FIELD = "form_token"
 NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
 NOT_FROM_HERE = "This did not come from one of your pages; open the page again and repeat it there"
 UNKNOWN_TOKEN = "This token is unknown, or it has expired."  # noqa: S105 - a sentence
-OTHER_SITE = "Another site sent you here to sign in. If that is what you want, sign in here."
+OTHER_SITE = "Another site sent you here to sign in. If you intended this, sign in here."
 APP_TOKEN = (
     "This token is for apps that send reports; pages need the token of an analyst or an operator."  # noqa: S105 - a sentence
 )
@@ -144,7 +144,7 @@ def sign_in_first() -> ResponseReturnValue | None:
 
 
 def sign_in(token: str, target: str) -> ResponseReturnValue:
-    """Set the cookie, and go on to the address without the token in it."""
+    """Set the cookie, and redirect to the address without the token."""
     if from_other_site():
         return sign_in_page(OTHER_SITE, "/")
     role = role_of(token.strip())

@@ -244,7 +244,7 @@ class TrendPoint:
     y_high: float
     y_these: Range | None  # the part caused by the privacy noise
     y_reference: float | None
-    cut: tuple[bool, bool]  # whether the interval goes on, below and above
+    cut: tuple[bool, bool]  # whether the interval is longer, below and above
     off: bool  # the estimate itself is outside the scale
 
 

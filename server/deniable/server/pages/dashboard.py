@@ -18,8 +18,9 @@ from deniable.server.http.results import json_results
 from deniable.server.pages import access
 from deniable.server.pages.access import go, pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, read_page
-from deniable.server.results import State, state_at
+from deniable.server.results import state_at
 from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.clock import State
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.phrases import upper_first

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from flask import Response, render_template, request
@@ -22,7 +22,7 @@ from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotations import parse_annotation
-from deniable.server.store import NO_SURVEY, PublishedSurvey, Token
+from deniable.server.store import NO_SURVEY, PublishedSurvey
 from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
@@ -35,24 +35,6 @@ GIGABYTE = 10**9
 NO_SURVEY_HERE = "There is no survey with this id"
 
 blueprint = pages("operating", public=("operate_json",))
-
-
-@dataclass(frozen=True)
-class Retention:
-    """A survey whose reports are still stored."""
-
-    published: PublishedSurvey
-    rounds: int
-    until: datetime  # of the last deletion
-
-
-@dataclass(frozen=True)
-class Health:
-    problem: str | None  # why reports cannot be accepted
-    waiting: int
-    commits: Sequence[tuple[str, str]]  # a share of them, and the time that these took at most
-    free_gigabytes: float | None  # on the disk that holds the folder
-    outcomes: Sequence[tuple[str, int]]  # of all surveys
 
 
 @dataclass(frozen=True)
@@ -76,6 +58,8 @@ class ListedToken(Struct, frozen=True, kw_only=True):
 
 
 class KeptReports(Struct, frozen=True, kw_only=True):
+    """A survey whose reports are still stored, and the day of the last deletion."""
+
     survey: str
     name: str
     rounds: int
@@ -83,10 +67,12 @@ class KeptReports(Struct, frozen=True, kw_only=True):
 
 
 class Operating(Struct, frozen=True, kw_only=True):
+    """State of the server, for the page and for its JSON."""
+
     problem: str | None  # why reports cannot be accepted
     waiting: int
-    commits: Mapping[str, str]
-    free_gigabytes: float | None
+    commits: Mapping[str, str]  # a share of them, and the time that these took at most
+    free_gigabytes: float | None  # on the disk that holds the folder
     outcomes: Mapping[str, int]
     tokens: Sequence[ListedToken]
     keys: Mapping[str, int]  # the number of surveys that each has signed
@@ -102,37 +88,7 @@ def operate() -> str:
 @blueprint.get("/operate.json")
 @require("operator")
 def operate_json() -> Response:
-    here = parts()
-    state = health(here)
-    return answer(
-        Operating(
-            problem=state.problem,
-            waiting=state.waiting,
-            commits=dict(state.commits),
-            free_gigabytes=state.free_gigabytes,
-            outcomes=dict(state.outcomes),
-            tokens=[
-                ListedToken(
-                    id=token.id,
-                    role=token.role,
-                    created=token.created.date(),
-                    expires=token.expires.date(),
-                    expired=expired,
-                )
-                for token, expired in tokens_by_expiry(here)
-            ],
-            keys=dict(signing_keys(here)),
-            kept=[
-                KeptReports(
-                    survey=row.published.id,
-                    name=row.published.name,
-                    rounds=row.rounds,
-                    until=row.until.date(),
-                )
-                for row in retention(here)
-            ],
-        )
-    )
+    return answer(operating_state(parts()))
 
 
 @blueprint.post("/operate/tokens")
@@ -214,52 +170,52 @@ def annotate(identifier: str) -> ResponseReturnValue:
     return go(f"/surveys/{published.id}#annotations")
 
 
-def health(here: Parts) -> Health:
-    counted = Counter[str]()
-    for sequence in [NO_SURVEY, *(published.sequence for published in here.catalogue.surveys())]:
+def operating_state(here: Parts) -> Operating:
+    surveys = here.catalogue.surveys()
+    counted, signed = Counter[str](), Counter(published.key for published in surveys)
+    for sequence in [NO_SURVEY, *(published.sequence for published in surveys)]:
         counted.update(here.store.counters(sequence))
-    return Health(
+    return Operating(
         problem=readiness(here),
         waiting=here.writer.waiting,
-        commits=here.metrics.commit_times(),
+        commits=dict(here.metrics.commit_times()),
         free_gigabytes=_free_gigabytes(here),
-        outcomes=outcome_rows(counted),
+        outcomes=dict(outcome_rows(counted)),
+        tokens=_tokens(here),
+        keys={key: signed[key] for key in sorted(here.store.enrolled_keys())},
+        kept=list(_kept_reports(here)),
     )
 
 
-def tokens_by_expiry(here: Parts) -> list[tuple[Token, bool]]:
-    """Return all tokens, each with whether it has expired; the last to expire first."""
+def _tokens(here: Parts) -> list[ListedToken]:
+    """Return all tokens, the last to expire first."""
     now = here.clock.now()
-    ordered = sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
-    return [(token, token.expires <= now) for token in ordered]
-
-
-def signing_keys(here: Parts) -> list[tuple[str, int]]:
-    """Return the enrolled keys, each with the number of surveys that it has signed."""
-    signed = Counter(published.key for published in here.catalogue.surveys())
-    return [(key, signed[key]) for key in sorted(here.store.enrolled_keys())]
-
-
-def retention(here: Parts) -> list[Retention]:
-    rounds = here.store.unsealed_rounds()
     return [
-        Retention(published, len(numbers), max(purged_from(published, n) for n in numbers))
-        for published in here.catalogue.surveys()
-        if (numbers := rounds.get(published.sequence, ()))
+        ListedToken(
+            id=token.id,
+            role=token.role,
+            created=token.created.date(),
+            expires=token.expires.date(),
+            expired=token.expires <= now,
+        )
+        for token in sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
     ]
 
 
+def _kept_reports(here: Parts) -> Iterator[KeptReports]:
+    rounds = here.store.unsealed_rounds()
+    for published in here.catalogue.surveys():
+        if numbers := rounds.get(published.sequence, ()):
+            until = max(purged_from(published, number) for number in numbers).date()
+            yield KeptReports(
+                survey=published.id, name=published.name, rounds=len(numbers), until=until
+            )
+
+
 def _operate(made: tuple[str, str] | None = None) -> str:
-    here = parts()
+    state = operating_state(parts())
     return render_template(
-        "operate.html",
-        health=health(here),
-        tokens=tokens_by_expiry(here),
-        made=made,
-        roles=ROLES,
-        max_days=MAX_TOKEN_DAYS,
-        keys=signing_keys(here),
-        retention=retention(here),
+        "operate.html", state=state, made=made, roles=ROLES, max_days=MAX_TOKEN_DAYS
     )
 
 

@@ -109,7 +109,7 @@ class Form:
         return None
 
     def slid(self, name: str) -> float | None:
-        """Return the value of a slider. Nobody types a position: an invalid one is ignored."""
+        """Return the value of a slider. An invalid position, which no browser sends, is ignored."""
         try:
             return SLIDERS[name].value(float(self.text(f"{name}_slider")))
         except ValueError:

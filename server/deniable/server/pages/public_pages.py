@@ -1,6 +1,6 @@
 """Pages for anyone: a survey for the people who are asked, and an explanation of each problem.
 
-The page of a survey tells who asks, why, what an answer gives away and how to stop. It has no
+The page of a survey names who asks, why, what an answer reveals and how to stop. It has no
 results, no token and no cookie, and exists only with `deniable serve --public`. All of it is in the
 signed document and in the register, which anyone may read anyway.
 """
@@ -157,7 +157,7 @@ WORDS = {
     "other-questions": Words(
         "Other questions are open under this name",
         "Apps ask by name: other questions under a name in use would change what they ask.",
-        "Choose another name, or publish with ?replace=true if that is what you want.",
+        "Choose another name, or publish with ?replace=true to replace them.",
     ),
     "list-full": Words(
         "The public list is full",

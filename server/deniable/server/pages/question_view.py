@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from deniable.server.pages import charts
-from deniable.server.results import Crossed, Difference, Floor, QuestionResult, Round
+from deniable.server.results import Round
 from deniable.server.results import SurveyEstimates as Estimates
 from deniable.server.results.answers import TIMES
 from deniable.server.results.display import (
@@ -28,6 +28,7 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
+from deniable.server.results.document import Crossed, Difference, Floor, QuestionResult
 from deniable.server.results.headlines import (
     change,
     one_label,

@@ -17,18 +17,16 @@ from deniable.server.pages.question_view import (
     QuestionView,
     crossed_view,
 )
-from deniable.server.results import (
-    Results,
-    Round,
-    RoundFacts,
-    RoundSelection,
-    SurveyEstimates,
-    select_rounds,
-    stored_estimates,
-)
+from deniable.server.results import Results, Round, SurveyEstimates, select_rounds, stored_estimates
 from deniable.server.results.annotations import events_by_round
+from deniable.server.results.document import RoundFacts
 from deniable.server.results.notes import shuffle_sentences
-from deniable.server.results.round_selection import MAX_ROWS, rounds_in_memory, rounds_per_response
+from deniable.server.results.round_selection import (
+    MAX_ROWS,
+    RoundSelection,
+    rounds_in_memory,
+    rounds_per_response,
+)
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import lifetime_promise, round_promise
@@ -84,7 +82,7 @@ class SurveyPage:
 
     @cached_property
     def promises(self) -> tuple[str, str, list[str]]:
-        """What a round gives away, what the whole survey does, and what repetition changes."""
+        """Privacy promises: of one round, of the whole survey, and those changed by repetition."""
         survey = self.estimates.survey
         return (
             round_promise(survey.round_billionths, survey.repeat_rounds),
@@ -105,7 +103,7 @@ class SurveyPage:
 
     @property
     def shuffled(self) -> Sequence[str]:
-        """What the relay's shuffle adds to privacy."""
+        """Sentences about the privacy that the relay's shuffle adds."""
         found = (self.period.shuffled or ()) if self.period else ()
         return list(shuffle_sentences(found, self.results.epsilon))
 
@@ -167,7 +165,7 @@ def read_page(identifier: str) -> SurveyPage:
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the number of reports by outcome, in words."""
+    """Return the number of reports by outcome, described for people."""
     order = [*OUTCOMES, *sorted(counted.keys() - OUTCOMES.keys())]
     return [(OUTCOMES.get(code, code), counted[code]) for code in order if counted.get(code)]
 

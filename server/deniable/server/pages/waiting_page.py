@@ -1,7 +1,7 @@
 """Survey page before there are results: how to send a report, a test report, and a plan.
 
 The page refreshes when the first report arrives. A test report takes the way of every report: it is
-packed, sealed where the survey wants it, read and checked, up to where it would be written. It is
+packed, sealed if the survey requires it, read and checked, up to where it would be written. It is
 neither counted nor stored, neither as a report nor as a duplicate nor among the rejected.
 """
 
@@ -136,7 +136,7 @@ def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
 
 
 def _drawn(published: PublishedSurvey, here: Parts) -> tuple[Sequence[int | None], Envelope]:
-    """Randomize the examples that pages show, which are nobody's answers, under a random id."""
+    """Randomize the examples that pages show, which are no one's answers, under a random id."""
     survey = published.survey
     answers = {question.name: question.example for question in survey.questions}
     symbols = survey.report(answers, kernel_draw).symbols

@@ -1,4 +1,4 @@
-"""What charts show next to estimates: events such as a release, and reference values.
+"""Events, such as a release, and reference values: charts show both next to the estimates.
 
 Events belong to a survey and are stored. Reference values, such as a census or a simulation's
 truth, come from an operator's file, and are neither stored nor part of the results:

@@ -165,20 +165,9 @@ def _text_row(text: Estimate) -> Row:
     It holds for exactly these respondents as well, for whom less is random; not all of a question's
     intervals hold jointly.
     """
-    return Row(
-        label=text.label,
-        estimate=text.estimate,
-        low=text.low,
-        high=text.high,
-        low_these=text.low,
-        high_these=text.high,
-        low_all=None,
-        high_all=None,
-        standard_error=text.standard_error,
-        reports=text.reports,
-        consistent=text.consistent,
-        note=text.note,
-    )
+    low, high, error = text.low, text.high, text.standard_error
+    ends = low, high, low, high, None, None
+    return Row(text.label, text.estimate, *ends, error, text.reports, text.consistent, text.note)
 
 
 def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[Row, ...]:

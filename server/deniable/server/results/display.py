@@ -17,7 +17,7 @@ MINUS = "−"
 
 @dataclass(frozen=True)
 class Style:
-    """How the values of a statistic are shown."""
+    """Display style of a statistic's values."""
 
     factor: float
     sign: str  # after each value, where the question has no unit of its own
@@ -167,17 +167,7 @@ def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False)
     if row.estimate is None or row.consistent is None or low is None or high is None:
         return None
     style = STYLES[statistic]
-    return Figures(
-        label=row.label,
-        estimate=row.estimate,
-        low=low,
-        high=high,
-        low_these=row.low_these,
-        high_these=row.high_these,
-        consistent=row.consistent,
-        style=style,
-        unit=style.behind(unit),
-    )
+    return _made(row, low, high, row.estimate, row.consistent, style, style.behind(unit))
 
 
 def known_figures(
@@ -199,22 +189,23 @@ def difference_figures(
     """Return differences between estimates, with their signs."""
     style = STYLES[statistic]
     signed = replace(style, sign="", from_zero=True, either_way=True, signed=True)
+    unit = style.behind_margin(unit)
     return aligned(
-        [
-            Figures(
-                label=difference.label,
-                estimate=difference.estimate,
-                low=difference.low,
-                high=difference.high,
-                low_these=difference.low_these,
-                high_these=difference.high_these,
-                consistent=difference.estimate,
-                style=signed,
-                unit=style.behind_margin(unit),
-            )
-            for difference in differences
-        ]
+        [_made(d, d.low, d.high, d.estimate, d.estimate, signed, unit) for d in differences]
     )
+
+
+def _made(
+    source: Row | Difference,
+    low: float,
+    high: float,
+    estimate: float,
+    consistent: float,
+    style: Style,
+    unit: str,
+) -> Figures:
+    these = source.low_these, source.high_these
+    return Figures(source.label, estimate, low, high, *these, consistent, style, unit)
 
 
 def quantile_text(quantile: Quantile, unit: str) -> str:

@@ -174,11 +174,11 @@ class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How common a text must be in a round to be found."""
+    """Threshold of a round: texts that are this common are found."""
 
     share: float  # texts with this share are found with a probability of 99 %; none from 1 on
     people: Count  # the same, in reports
-    false_discovery: float  # the probability that any text is listed that nobody reported
+    false_discovery: float  # the probability that any text is listed that no one reported
 
     @property
     def words(self) -> str:
@@ -188,7 +188,7 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return (
             f"A text that {self.people:,} or more people gave is found with a probability of 99 %, "
             "unless more than twenty others are as common. If no report is forged, the probability "
-            f"that any listed text was given by nobody is at most {self.false_discovery:.0%}."
+            f"that any listed text was given by no one is at most {self.false_discovery:.0%}."
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from deniable.server.results.answers import TIMES
-from deniable.server.results.document import Crossed, QuestionResult, Results, Round, Row
+from deniable.server.results.document import Results, Round, Row
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
@@ -68,38 +68,34 @@ def _plain(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def _lines(header: Results, period: Round) -> Iterator[tuple[Cell, ...]]:
-    for question in header.of(period):
+def _lines(results: Results, period: Round) -> Iterator[tuple[Cell, ...]]:
+    for question in results.of(period):
+        about = question.about
+        facts = about.epsilon, about.mechanism, about.leverage
         for row in question.rows:
-            yield _line(header, period, question, row)
+            yield _line(results, period, (question.name,), about.kind, row, facts, question.floor)
     for crossed in period.cross or ():
-        for row in crossed.rows:
-            yield _crossed_line(header, period, crossed, row)
+        for row in crossed.rows:  # columns about one question are empty
+            yield _line(results, period, crossed.questions, "cross", row, (None,) * 3, None)
 
 
-def _line(results: Results, period: Round, question: QuestionResult, row: Row) -> tuple[Cell, ...]:
+def _line(
+    results: Results,
+    period: Round,
+    names: Sequence[str],
+    kind: str,
+    row: Row,
+    facts: tuple[Cell, Cell, Cell],
+    floor: float | None,
+) -> tuple[Cell, ...]:
     """Return the cells in the order of the columns."""
-    about = question.about
     return (
         results.survey, results.name,
         period.round, period.first_day, period.last_day, "yes" if period.open else "no",
-        question.name, about.kind,
+        TIMES.join(names), kind,
         row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
-        results.confidence, about.epsilon, about.mechanism, about.leverage,
-        _note(period, row, question.name),
-        row.low_these, row.high_these, row.low_all, row.high_all, question.floor,
-    )  # fmt: skip
-
-
-def _crossed_line(results: Results, period: Round, crossed: Crossed, row: Row) -> tuple[Cell, ...]:
-    """Columns about one question are left empty."""
-    return (
-        results.survey, results.name,
-        period.round, period.first_day, period.last_day, "yes" if period.open else "no",
-        TIMES.join(crossed.questions), "cross",
-        row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
-        results.confidence, None, None, None, _note(period, row, *crossed.questions),
-        row.low_these, row.high_these, row.low_all, row.high_all, None,
+        results.confidence, *facts, _note(period, row, names),
+        row.low_these, row.high_these, row.low_all, row.high_all, floor,
     )  # fmt: skip
 
 
@@ -109,6 +105,6 @@ def _note_line(results: Results, number: int | None, words: str) -> list[Cell]:
     return [known.get(column) for column in COLUMNS]
 
 
-def _note(period: Round, row: Row, *questions: str) -> str:
+def _note(period: Round, row: Row, questions: Sequence[str]) -> str:
     forged = any(period.fit[name].forged for name in questions)
     return "; ".join(filter(None, (FORGED if forged else None, row.note, period.note)))

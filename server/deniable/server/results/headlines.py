@@ -61,7 +61,7 @@ def change(row: Figures, since: str) -> str:
 def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str:
     """Say how many open answers are worth as much, and how many people a smaller error takes.
 
-    Where each install is asked one of several questions, it takes that many times as many people.
+    Where each install is asked one of several questions, that many times as many people are needed.
     Both numbers are as planned, for the worst case.
     """
     style = STYLES[question.statistic]

@@ -47,7 +47,7 @@ TEXTS = (
         "so are the probabilities of what is listed."
     ),
     (
-        "If no report is forged, the probability that any listed text was given by nobody is at "
+        "If no report is forged, the probability that any listed text was given by no one is at "
         f"most {FALSE_DISCOVERY:.0%} at one look at a round; the `note` of a text has its p-value."
     ),
 )
@@ -126,7 +126,7 @@ def shuffled(survey: Survey, reports: int, cache: EstimateCache) -> tuple[Shuffl
 
 
 def shuffle_sentences(found: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
-    """Yield the same in words; `epsilon` is that of a report on its own."""
+    """Yield the same as sentences; `epsilon` is that of a report on its own."""
     for among in found:
         yield (
             f"If the relay is honest, and so are the {among.people:,} people whose reports it "

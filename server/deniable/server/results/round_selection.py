@@ -76,7 +76,7 @@ def rounds_per_response(survey: Survey) -> int:
 
 
 def rounds_in_memory(survey: Survey) -> int:
-    """Return how many rounds' tallies may be read at once."""
+    """Return how many rounds' tallies may be in memory together."""
     cells = sum(question.mechanism.cells for question in survey.questions)
     cells += sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
     return max(1, MAX_CELLS // cells)

@@ -158,12 +158,7 @@ class SurveyEstimates:
     ) -> Round:
         named = zip(answers, curves, strict=True)
         return Round(
-            round=facts.round,
-            first_day=facts.first_day,
-            last_day=facts.last_day,
-            open=facts.open,
-            reports=facts.reports,
-            note=facts.note,
+            **msgspec.structs.asdict(facts),
             warning=warning(self.survey, tally, fits),
             fit=fits,
             floor={answer.name: answer.floor for answer in answers},

@@ -65,7 +65,7 @@ def lines(results: Results, rounds: Iterable[Round] | None = None) -> Iterator[s
         yield "a question's results describe all who reported, except for the interval of these"
         yield "people, which refers to those who were asked it."
     if period is not None and period.cross:
-        yield "Two questions at once (×) are counted from the same reports, which adds no ε."
+        yield "Pairs of questions (×) are counted from the same reports, which adds no ε."
     if results.repeat_rounds:
         yield f"Each install sends one report for {results.repeat_rounds} rounds at a time. Such"
         yield "rounds contain the same reports and are not independent; a change shows in the next"

@@ -43,7 +43,8 @@ from deniable.simulations.demo.server_process import (
 )
 
 if TYPE_CHECKING:
-    from deniable.server.results import Results, Row
+    from deniable.server.results import Results
+    from deniable.server.results.document import Row
 
 DEVICES = 200
 FEEDBACK_PEOPLE = 500  # who answered the survey that is closed

@@ -1,4 +1,4 @@
-/* A PNG beside each SVG: there only with a script, since the browser draws it, at twice its size. */
+/* A PNG next to each SVG: there only with a script, since the browser draws it, at twice its size. */
 const TIMES = 2;
 
 async function draw(link) {
