@@ -19,8 +19,15 @@ from scipy.integrate import quad
 from scipy.stats import beta, norm
 
 from deniable.shared.privacy import codewords
-from deniable.shared.privacy.caps import best_cap, farthest
-from deniable.shared.privacy.codewords import HALF, PREFIX, SPREAD, codeword, coordinates
+from deniable.shared.privacy.codewords import (
+    HALF,
+    PREFIX,
+    SPREAD,
+    best_cap,
+    codeword,
+    coordinates,
+    farthest,
+)
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS
 from deniable.shared.privacy.mechanisms import KClosest

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from functools import cached_property
 
-from deniable.shared.privacy.families.gathered_table import GatheredTable
+from deniable.shared.privacy.families.number_table import GatheredTable
 from deniable.shared.privacy.mechanisms import SubsetSelection
 from deniable.shared.privacy.thresholds import ONE, lie_units
 

@@ -16,9 +16,13 @@ import pytest
 from deniable.server.estimation.point_estimates import shares, support_counts
 from deniable.server.planning.variances import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
 from deniable.shared.privacy.mechanisms import ProjectiveGeometry, SubsetSelection, support_design
-from deniable.shared.privacy.mechanisms.projective_geometry import best_geometry
+from deniable.shared.privacy.mechanisms.projective_geometry import (
+    Geometry,
+    best_geometry,
+    difference_set,
+    geometries,
+)
 from deniable.simulations.population import fixed, rates
 
 EDGES = (

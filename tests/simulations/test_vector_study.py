@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.shared.privacy.caps import best_cap
+from deniable.shared.privacy.codewords import best_cap
 from deniable.simulations import simulate
 from deniable.simulations.central import vector_noise
 from deniable.simulations.population.vectors import cap_probability, cosines

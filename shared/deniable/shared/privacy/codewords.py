@@ -14,12 +14,30 @@ No coordinate is zero, hence no length is.
 
 No product or sum below leaves what a float holds exactly, and a square root and a quotient are
 rounded alike everywhere: the order of codewords along a vector is the same on every machine.
+
+How far random directions reach along a given one, in d dimensions: exact up to quadrature.
+
+For u drawn uniformly from the sphere and any v of length one, t = |<u, v>| = sin θ has the density
+2 cos^(d - 2) θ / B(1/2, (d - 1)/2) in θ. From it come, for those of n such directions that reach
+farthest, the means of t and t^2, and what the best randomizer of vectors can do: the one that
+reports a direction with <u, v> >= x, a cap, more often than any other by a factor e^ε.
+
+Simpson's rule, in steps that become smaller to the end, where little is left; the error is below
+a part in 10^7 (tests compare it with
+scipy, and with draws). Nothing private depends on it: a device reads the integers of its survey.
+
+Sources: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, "Protection against reconstruction and its
+applications in private federated learning", arXiv:1812.00984, for the cap; Asi, Feldman, Talwar
+2022, "Optimal algorithms for mean estimation under local differential privacy", ICML, for its being
+best.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from hashlib import shake_256
 from operator import itemgetter, mul
 from struct import unpack
@@ -65,3 +83,87 @@ def coordinates() -> tuple[float, ...]:
         table += [2.0 * size - 1, 1 - 2.0 * size] * (above - below)
         below = above
     return tuple(table)
+
+
+STEPS = 1_000  # even
+REACH = 10  # standard deviations: beyond them next to nothing lies
+
+
+@dataclass(frozen=True)
+class Caps:
+    """At places x from 0 on: P[t > x], E[t; t > x], E[t^2; t > x]; and the probability of each, as
+    Simpson's rule has it."""
+
+    weights: Sequence[float]
+    mass: Sequence[float]
+    first: Sequence[float]
+    second: Sequence[float]
+
+
+@lru_cache(maxsize=16)
+def caps(dimension: int) -> Caps:
+    top = min(math.pi / 2, REACH / math.sqrt(dimension))
+    half = 1 / STEPS / 2
+    left = [1 - half * n for n in range(2 * STEPS + 1)]
+    angles = [top * (1 - share**2) for share in left]
+    scale = 2 * math.exp(
+        math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.lgamma(1 / 2)
+    )
+    density = [
+        2 * top * share * scale * max(0.0, math.cos(angle)) ** (dimension - 2)
+        for share, angle in zip(left, angles, strict=True)
+    ]
+    sines = [math.sin(angle) for angle in angles]
+    moments = [
+        _beyond([f * s**n for f, s in zip(density, sines, strict=True)], half) for n in range(3)
+    ]
+    simpson = [1, *([4, 2] * (STEPS // 2))[:-1], 1]
+    weights = [w * f * 2 * half / 3 for w, f in zip(simpson, density[::2], strict=True)]
+    return Caps(weights, *moments)
+
+
+def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float]:
+    """Of so many random directions the chosen ones, which reach farthest either way: their t, and
+    their t^2, added up and divided by the number of all.
+
+    The least of the others' places, as a share p = P[t <= x], has the distribution Beta(n - k, k),
+    and each direction is chosen if it is beyond it."""
+    found = caps(dimension)
+    if chosen == directions:
+        return found.first[0], found.second[0]
+    n, k = directions, chosen
+    scale = math.lgamma(n) - math.lgamma(n - k) - math.lgamma(k)
+    parts = [
+        weight * math.exp(scale + (n - k - 1) * _log(1 - mass) + (k - 1) * _log(mass))
+        for weight, mass in zip(found.weights, found.mass, strict=True)
+    ]
+    whole = math.fsum(parts)
+    first, second = (
+        math.fsum(part * beyond for part, beyond in zip(parts, moment, strict=True)) / whole
+        for moment in (found.first, found.second)
+    )
+    return first, second
+
+
+def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
+    """The largest mean along v that a report of ε can have, PrivUnit's; and P[t > x] of its cap."""
+    found, more = caps(dimension), math.expm1(epsilon)
+    gains = [
+        more * first / (2 + more * mass)
+        for first, mass in zip(found.first, found.mass, strict=True)
+    ]
+    gain = max(gains)
+    return gain, found.mass[gains.index(gain)]
+
+
+def _beyond(values: Sequence[float], half: float) -> list[float]:
+    """Integrals from each step to the end, by Simpson's rule; values are at steps and between."""
+    total, sums = 0.0, [0.0]
+    for n in range(len(values) - 1, 0, -2):
+        total += half / 3 * (values[n] + 4 * values[n - 1] + values[n - 2])
+        sums.append(total)
+    return sums[::-1]
+
+
+def _log(share: float) -> float:
+    return math.log(max(share, 1e-300))

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.caps import best_cap
+from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.families.vector_design import VectorDesign
 

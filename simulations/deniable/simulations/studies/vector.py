@@ -37,7 +37,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from deniable.shared.privacy.caps import best_cap
+from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.simulations.central import vector_noise

@@ -7,6 +7,10 @@ from the kernel does both.
 
 Estimating: symbol j stands for the value `values[j]`, in steps, chosen so that row i has mean i;
 so the mean of the values of all reports is unbiased for the mean of the numbers.
+
+Gathered table: the symbols are the grid's own points; the ends gather what would lie beyond.
+
+A square table that is known by the distance from its diagonal.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from deniable.shared.privacy.thresholds import ONE
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
 
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
@@ -178,3 +183,29 @@ class NumberTable(Mechanism):
             )
             for answer, row in enumerate(self.rows)
         )
+
+
+class GatheredTable(NumberTable):
+    """`inside[d - 1]` is the probability of a symbol d steps away that is no end of the range,
+    and `ends[d - 1]` that of an end d steps away; staying takes the remainder.
+    """
+
+    inside: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return self.inside + self.ends
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self._row(answer) for answer in range(self.symbols))
+
+    def _row(self, answer: int) -> Row:
+        row = [0] * self.symbols
+        for symbol in range(self.symbols):
+            if symbol != answer:
+                distance = abs(symbol - answer) - 1
+                row[symbol] = (self.ends if symbol in (0, self.steps) else self.inside)[distance]
+        row[answer] = ONE - sum(row)
+        return tuple(row)

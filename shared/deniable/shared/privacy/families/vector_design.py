@@ -19,8 +19,7 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from deniable.shared.privacy.caps import best_cap, farthest
-from deniable.shared.privacy.codewords import Direction
+from deniable.shared.privacy.codewords import Direction, best_cap, farthest
 from deniable.shared.privacy.encoding import Codeword
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import SUMS, Mechanism

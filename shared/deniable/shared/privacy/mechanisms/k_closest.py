@@ -26,8 +26,7 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Self
 
-from deniable.shared.privacy.caps import best_cap, farthest
-from deniable.shared.privacy.codewords import SEED_BITS, Direction, along
+from deniable.shared.privacy.codewords import SEED_BITS, Direction, along, best_cap, farthest
 from deniable.shared.privacy.encoding import Codeword
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.vector_design import Placed, VectorDesign

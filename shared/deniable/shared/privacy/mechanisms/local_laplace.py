@@ -29,7 +29,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import BILLION, Epsilon
-from deniable.shared.privacy.families.gathered_table import GatheredTable
+from deniable.shared.privacy.families.number_table import GatheredTable
 from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval
 
 if TYPE_CHECKING:

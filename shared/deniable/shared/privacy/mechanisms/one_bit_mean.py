@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.gathered_table import GatheredTable
+from deniable.shared.privacy.families.number_table import GatheredTable
 from deniable.shared.privacy.thresholds import ONE, lie_units
 
 if TYPE_CHECKING:

@@ -23,17 +23,158 @@ options, is this; with q = 2 it is Hadamard response.
 
 Source: Feldman, Nelson, Nguyen, Talwar 2022, "Private frequency estimation via projective
 geometry", ICML.
+
+Finite geometries, written as sets on a circle: which symbols speak for which options.
+
+Let ω generate the field of q^t elements over the field F of q = p^s, and L be a linear function of
+it with values in F. Options are ω^x, x = 0 .. K - 1 with K = (q^t - 1) / (q - 1): no two of them
+differ by a factor in F only. Symbol y speaks for option x where L(ω^(x + y)) lies in S, that is
+where x + y, modulo N, is in the set D = {d: L(ω^d) in S}. Counting pairs (L(a), L(b)) of two such
+elements, which are uniform but for the pair of both zero,
+
+    N = (q^t - 1) / h                    symbols, h being how many factors of F keep S as it is
+    r = (|S| q^(t - 1) - z) / h          of them speak for an option, z = 1 if 0 is in S, else 0
+    λ = (|S|^2 q^(t - 2) - z) / h        speak for both of any two options
+
+With S = {0} these are the hyperplanes of a projective space (h = q - 1), and those of F = {0, 1}
+are Hadamard's matrices. A share of 2/5, between 1/2 and 1/3, comes from S = {1, -1} in the field
+of 5 (h = 2).
+
+The values of L(ω^d) obey a linear recurrence over the field of p, of degree m = s t, whose
+polynomial is primitive. We take the first one, by its coefficients as a number in base p. With
+s > 1, L(ω^d) = 0 where the recurrence is 0 at d, d + K, ... d + (s - 1) K.
+
+Source: Singer 1938, "A theorem in finite projective geometry and some applications to number
+theory", Transactions of the American Mathematical Society 43(3).
 """
 
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import count
+from operator import mul
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.cyclic import CyclicDesign
-from deniable.shared.privacy.geometries import Geometry, difference_set, geometries
 from deniable.shared.privacy.thresholds import exp_interval
+
+MOST_SYMBOLS = 300_000
+LARGEST_PRIME = 257
+
+
+@dataclass(frozen=True)
+class Geometry:
+    p: int
+    s: int
+    t: int
+    hits: tuple[int, ...] = (0,)  # S
+
+    @property
+    def q(self) -> int:
+        return int(self.p**self.s)
+
+    @property
+    def points(self) -> int:
+        """K: the options that there can be."""
+        return sum(self.q**i for i in range(self.t))
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """N, r and λ."""
+        zero, hits = int(0 in self.hits), len(self.hits)
+        kept = self.q - 1 if zero else hits
+        counts = self.q**self.t - 1, hits * self.q ** (self.t - 1) - zero
+        both = hits**2 * self.q ** (self.t - 2) - zero
+        return counts[0] // kept, counts[1] // kept, both // kept
+
+
+def geometries(options: int) -> Iterator[Geometry]:
+    """Of each field the smallest one that has so many points, where it has not too many symbols."""
+    for p, s, hits in FIELDS:
+        t = 2
+        while (made := Geometry(p, s, t, hits)).points < options:
+            t += 1
+        if made.sizes[0] <= MOST_SYMBOLS:
+            yield made
+
+
+@lru_cache(maxsize=8)
+def difference_set(geometry: Geometry) -> array[int]:
+    """D, ascending."""
+    p, s, apart, hits = geometry.p, geometry.s, geometry.points, set(geometry.hits)
+    symbols = geometry.sizes[0]
+    values = _sequence(_primitive(p, s * geometry.t), p, s * symbols)
+    found = [d for d in range(symbols) if values[d] in hits]
+    for more in range(1, s):
+        found = [d for d in found if values[d + more * apart] in hits]
+    return array("I", found)
+
+
+def _sequence(taps: Sequence[int], p: int, length: int) -> list[int]:
+    """0, ..., 0, 1, and so on: v(n + m) is the sum of taps[i] v(n + i). As raising to the power p
+    is linear, the same holds with every distance p^j times as long: so whole stretches are made at
+    once."""
+    m = len(taps)
+    places = [i for i in range(m) if taps[i]]
+    factors = [taps[i] for i in places]
+    values, stride = [0] * (m - 1) + [1], 1
+    while len(values) < length:
+        while m * stride * p <= len(values):
+            stride *= p
+        first, size = len(values) - m * stride, stride * (m - places[-1])
+        parts = [values[first + i * stride :][:size] for i in places]
+        values += [sum(map(mul, factors, each)) % p for each in zip(*parts, strict=True)]
+    return values
+
+
+@cache
+def _primitive(p: int, m: int) -> tuple[int, ...]:
+    """The taps of the first recurrence whose period is p^m - 1."""
+    order = p**m - 1
+    parts = [order // prime for prime in _prime_factors(order)]
+    for number in count(1):
+        taps = tuple(number // p**i % p for i in range(m))
+        one = [1] + [0] * (m - 1)
+        if _power(order, taps, p) == one and all(_power(n, taps, p) != one for n in parts):
+            return taps
+    raise AssertionError("there is one for every prime and every degree")
+
+
+def _power(exponent: int, taps: Sequence[int], p: int) -> list[int]:
+    """x^exponent modulo the recurrence's polynomial, x^m minus the sum of taps[i] x^i."""
+    m = len(taps)
+    result = [1] + [0] * (m - 1)
+    for digit in f"{exponent:b}":
+        product = [0] * (2 * m)
+        shift = int(digit)  # times x
+        for i, a in enumerate(result):
+            for j, b in enumerate(result):
+                product[i + j + shift] += a * b
+        for top in range(2 * m - 1, m - 1, -1):
+            for i, tap in enumerate(taps):
+                product[top - m + i] += product[top] % p * tap
+        result = [each % p for each in product[:m]]
+    return result
+
+
+def _prime_factors(number: int) -> list[int]:
+    found, prime = [], 2
+    while prime * prime <= number:
+        if number % prime == 0:
+            found.append(prime)
+            while number % prime == 0:
+                number //= prime
+        prime += 1
+    return [*found, number] if number > 1 else found
+
+
+_PRIMES = [p for p in range(2, LARGEST_PRIME + 1) if all(p % d for d in range(2, p))]
+# p, s and S. Shares 1/4 and 2/5 close the gaps between 1/2, 1/3 and 1/5.
+FIELDS = [(2, 2, (0,)), (5, 1, (1, 4)), *((p, 1, (0,)) for p in _PRIMES)]
+
 
 PRECISION = 192
 
