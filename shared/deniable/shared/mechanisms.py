@@ -64,8 +64,10 @@ class Randomizer:
         return f"{kind.label} at ε {kind.epsilon}: {kind.explain(0)}"
 
     def randomize(self, answer: object) -> int:
-        """Return a report of this answer: a symbol, with noise from the kernel. An answer that does
-        not fit goes where a survey's would: to `other`, or anywhere."""
+        """Return a report of this answer: a symbol, with noise from the kernel.
+
+        An answer that does not fit goes where a survey's would: to `other`, or anywhere.
+        """
         return self.question.report(answer, kernel_draw)[0]
 
     @property
@@ -80,16 +82,19 @@ class Randomizer:
         return _rows(exact)
 
     def estimate(self, reports: Sequence[int]) -> dict[str, float]:
-        """Return the share of each label, or the mean, among the people who made these reports:
-        unbiased and never clipped."""
+        """Return the share of each label, or the mean, among the people who made these reports.
+
+        Unbiased, and never clipped.
+        """
         if not reports or not all(map(self.mechanism.encoding.is_symbol, reports)):
             raise WrongUse("reports are one symbol or more, as `randomize` makes them")
         return self.question.estimate(reports)
 
 
 def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:  # Any: what a survey may say
-    """Return the mechanism that a survey's question would have: a bit; a choice with
-    `options=[...]`; a number with `low=` and `high=`.
+    """Return the mechanism that a survey's question would have: a bit.
+
+    A choice with `options=[...]`; a number with `low=` and `high=`.
 
     `mechanism="unary"` names one; the default is the one of least error that has a formula.
 

@@ -1,4 +1,4 @@
-"""Limits that hold at every look at once, however often a round is looked at while it is open.
+"""Anytime-valid limits: they hold at every look together, however often an open round is read.
 
 For a tilt t, reports of expected logarithmic growth ψ(t) make
 
@@ -60,7 +60,7 @@ STEPS = 5  # of Newton's method, after which limits are exact to nine digits
 
 @deduplicate_rows
 def rates(counts: Array, reports: Array, confidence: float) -> Interval:
-    """The lowest and the highest rate at which people like these support what each counts."""
+    """Limits for the rate at which people like these support what each count is of."""
     low = lowest_rate(counts, reports, confidence)
     return low, 1 - lowest_rate(reports - counts, reports, confidence)
 
@@ -74,14 +74,16 @@ def holders(counts: Array, people: Array, design: SupportDesign, confidence: flo
 
 
 def mean(values: Array, counts: Array, confidence: float) -> Interval:
-    """Of people like these, whose reports have such values, ascending; of as many means as either
-    has rows."""
+    """Limits for the mean of people like these, from reports of ascending `values`.
+
+    For as many means as `values` or `counts` has rows.
+    """
     needed = _needed(confidence)
     return _bets(values, counts, needed), -_bets(-values[..., ::-1], counts[..., ::-1], needed)
 
 
 def mean_of_these(table: NumberTable, counts: Array, confidence: float) -> Interval:
-    """Of these people, as positions in the range."""
+    """Limits for the mean of these people, as positions in the range."""
     values, needed = positions(table), _needed(confidence)
     low = _known_noise(table, False, values, counts, needed)
     return low, 1 - _known_noise(table, True, 1 - values[::-1], counts[..., ::-1], needed)
@@ -93,8 +95,10 @@ def _needed(confidence: float) -> float:
 
 
 def lowest_rate(counts: Array, reports: Array, confidence: float) -> Array:
-    """The least rate under which the capital is not yet there. One tilt alone is there at
-    log(1 + r (e^t - 1)) = (t count - needed) / n: all of them together are there at a higher one.
+    """The least rate under which the capital is not yet there.
+
+    One tilt alone is there at log(1 + r (e^t - 1)) = (t count - needed) / n: all of them together
+    are there at a higher one.
     """
     needed, of = _needed(confidence), reports[..., None]
     tilts = _around(counts, reports)
@@ -107,7 +111,10 @@ def lowest_rate(counts: Array, reports: Array, confidence: float) -> Array:
 
 
 def _holders(counts: Array, reports: Array, keep: float, lie: float, needed: float) -> Array:
-    """The same for the number of holders, in which the logarithm of each capital is linear."""
+    """Return the least number of holders under which the capital is not yet there.
+
+    The logarithm of each capital is linear in it.
+    """
     tilts = _around(counts, reports)
     yes, no = (np.log1p(rate * np.expm1(tilts)) for rate in (keep, lie))
     free, fall = tilts * counts[:, None] - reports[:, None] * no, yes - no
@@ -118,8 +125,11 @@ def _holders(counts: Array, reports: Array, keep: float, lie: float, needed: flo
 
 
 def _farther(capitals: Array, falls: Array, needed: float) -> Array:
-    """A step of Newton's. The logarithm of all capital is convex and falls, so steps from below
-    stay below: too few of them leave a limit that is only wider."""
+    """Return one step of Newton's method.
+
+    The logarithm of all capital is convex and falls, so steps from below stay below: too few steps
+    only widen the limit.
+    """
     highest = capitals.max(-1)
     parts = np.exp(capitals - highest[..., None])
     total = parts.sum(-1)
@@ -128,7 +138,7 @@ def _farther(capitals: Array, falls: Array, needed: float) -> Array:
 
 
 def _around(counts: Array, reports: Array) -> Array:
-    """The tilts next to so many deviations over the standard deviation of a count."""
+    """Return the tilts that are best for counts DEVIATIONS standard deviations away."""
     rate = (counts + 1) / (reports + 2)
     best = DEVIATIONS / np.sqrt(reports * rate * (1 - rate))
     places = np.rint(-2 * np.log2(best / TILTS[0])).astype(np.int64)
@@ -143,7 +153,7 @@ def _logsumexp(exponents: Array) -> Array:
 
 
 def _bets(values: Array, counts: Array, needed: float) -> Array:
-    """The least mean against which no bet has won enough."""
+    """Return the least mean against which no bet has won enough."""
     reports, stakes = counts.sum(-1), _stakes(values)
     mean = np.vecdot(values, counts) / reports
 
@@ -155,7 +165,10 @@ def _bets(values: Array, counts: Array, needed: float) -> Array:
 
 
 def _won(values: Array, counts: Array, stakes: Array, mean: Array) -> Array:
-    """The logarithm of what the bets have made. None loses all, as each stakes half at the most."""
+    """Return the logarithm of the capital of all bets.
+
+    None loses everything: each stakes at most half.
+    """
     apart = values - mean[..., None]
     gains = np.log1p(stakes[..., :, None] * apart[..., None, :])
     return _logsumexp((gains @ counts[..., None])[..., 0])
@@ -170,8 +183,11 @@ def _stakes(values: Array) -> Array:
 def _known_noise(
     table: NumberTable, mirrored: bool, values: Array, counts: Array, needed: float
 ) -> Array:
-    """The least mean that people of these reports may have, whatever their places. Bets on the mean
-    have no part in it: these people's moves with each report, and they would not be fair."""
+    """Return the least mean that these people may have, wherever they stand.
+
+    Bets on the mean play no part: these people's mean moves with each report, so such bets would
+    not be fair.
+    """
     reports, total = counts.sum(-1), np.vecdot(counts, values)
     span = values[-1] - values[0]
     tilts, hulls = TILTS / span, _growths(table, mirrored)
@@ -190,8 +206,10 @@ def _known_noise(
 @lru_cache(maxsize=32)
 def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], ...]:
     """For each tilt the least concave function above log E[e^(t value) | place]: the corners.
+
     Between two grid points the expectation itself is on a line, by the rounding; between two places
-    there its logarithm is above the chord by an eighth of its rise, squared, at the most."""
+    there its logarithm is above the chord by an eighth of its rise, squared, at the most.
+    """
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     values = positions(table)
     if mirrored:

@@ -1,4 +1,4 @@
-"""Shares of people who hold two answers at once, from reports of two questions.
+"""Cross tables: shares of people who hold two answers at once, from reports of two questions.
 
 Given the answers, a device draws the noise of its two reports independently. With p, q of the one
 question and p', q' of the other, and s, s' which say whether a report supports the answer, 1 or 0,
@@ -37,8 +37,11 @@ Interval = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Joint:
-    """One number for each answer of the one and each of the other in each array, the second
-    question's answers within the first's; of several rounds, a row for each."""
+    """Joint shares.
+
+    Each array holds one number for each answer of the first question and each of the second, the
+    second question's answers within the first's; a row for each round.
+    """
 
     estimate: Array
     standard_error: Array
@@ -49,7 +52,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Pair:
-    """What reports say of two questions that are crossed, in one round or in several."""
+    """Counts of two crossed questions, in one round or in several."""
 
     first: SupportDesign
     second: SupportDesign
@@ -66,7 +69,7 @@ class Pair:
         crossed: Cells,
         reports: int | Cells,
     ) -> Pair:
-        """From what the tally counts: the cells of each question, and of both."""
+        """Return the pair for the cells of each question and of both, as the tally counts them."""
         first, second = designs
         both = support_counts(first, crossed.swapaxes(-1, -2)).swapaxes(-1, -2)
         one, other = (support_counts(*each) for each in zip(designs, cells, strict=True))
@@ -74,14 +77,20 @@ class Pair:
 
     @property
     def answers(self) -> Sequence[Cells]:
-        """For each two answers: how many support the one, the other, and both; and all reports."""
+        """The number of reports that support one answer, the other, and both.
+
+        And of all reports. For each two answers.
+        """
         one, other = self.one[..., :, None], self.other[..., None, :]
         reports = np.asarray(self.reports)[..., None, None]
         return np.broadcast_arrays(one, other, self.both, reports)
 
 
 def joint(pair: Pair, confidence: float = CONFIDENCE, looks: bool = False) -> Joint:
-    """From at least one report. `looks` where its intervals are to hold at every look at once."""
+    """Estimate every joint share from at least one report.
+
+    With `looks` its intervals hold at every look together.
+    """
     counts, values = quarters(pair), _values(pair.first, pair.second)
     order = np.argsort(values)
     values, counts = values[order], np.take(counts, order, axis=-1)
@@ -97,7 +106,10 @@ def joint(pair: Pair, confidence: float = CONFIDENCE, looks: bool = False) -> Jo
 
 
 def unbiased_shares(pair: Pair) -> list[Fraction]:
-    """Exactly: the sum of (s ONE - q) (s' ONE - q') over all reports; round after round."""
+    """Return the exact estimates, round after round.
+
+    Each is the sum of (s ONE - q) (s' ONE - q') over all reports, divided by its scale.
+    """
     q, q_other = pair.first.lie, pair.second.lie
     one, other, both, reports = (each.astype(object) for each in pair.answers)
     totals = both * ONE**2 - ONE * (q_other * one + q * other) + q * q_other * reports
@@ -106,14 +118,14 @@ def unbiased_shares(pair: Pair) -> list[Fraction]:
 
 
 def quarters(pair: Pair) -> Cells:
-    """For each two answers: how many reports support both, either only, and none."""
+    """Return for each two answers how many reports support both, either one only, and neither."""
     one, other, both, reports = pair.answers
     parts = np.stack([both, one - both, other - both, reports - one - other + both], axis=-1)
     return parts.reshape(*parts.shape[:-3], -1, 4)
 
 
 def _values(first: SupportDesign, second: SupportDesign) -> Array:
-    """What a report counts for, in the order of `quarters`."""
+    """Return the value of a report in each of the `quarters`."""
     (yes, no), (other_yes, other_no) = (
         (float(Fraction(ONE - each.lie, gap)), float(Fraction(-each.lie, gap)))
         for each in (first, second)

@@ -1,4 +1,4 @@
-"""By how much the estimates of two rounds, or of two surveys, differ.
+"""Differences between the estimates of two rounds, or of two surveys.
 
 About people like these. The same people may be in both, and nobody knows how many: so the interval
 holds under any dependence. It goes from the one's lower limit less the other's upper limit to the
@@ -33,8 +33,10 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared: in each array a row for each round, and in it a number for each label. The
-    limits have half of the error probability."""
+    """One side of a comparison, with limits at half of the error probability.
+
+    In each array a row for each round and in it a number for each label.
+    """
 
     estimate: Array
     noise: Array
@@ -43,7 +45,7 @@ class Side:
     these: Interval | None  # where variances do not help
 
     def of(self, places: list[int]) -> Side:
-        """Of some labels only."""
+        """Return the same for some labels only."""
 
         def some(limits: Interval) -> Interval:
             return limits[0][:, places], limits[1][:, places]
@@ -59,7 +61,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Differences:
-    """In each array a row for each two rounds, and in it a number for each label."""
+    """Differences: in each array a row for each two rounds and in it a number for each label."""
 
     estimate: Array
     like: Interval
@@ -67,19 +69,21 @@ class Differences:
 
 
 def side(found: Sequence[Statements], like: Interval, these: Interval | None) -> Side:
-    """Of rounds of which this is said, with limits about people like these, and about these people
-    where a round of either side is looked at while its reports still come in."""
+    """Return the side that some rounds make, with limits about people like these.
+
+    And about these people where a round of either side is read while reports still arrive.
+    """
     every = Statements.of_rounds(found)
     return Side(every.estimate, every.noise, every.step, like, these)
 
 
 def halved(confidence: float) -> float:
-    """The confidence of each of two intervals that are to hold both."""
+    """Return the confidence of each of two intervals that must both hold."""
     return (1 + confidence) / 2
 
 
 def differences(now: Side, then: Side, confidence: float = CONFIDENCE) -> Differences:
-    """Of the later less the earlier."""
+    """Subtract the earlier side from the later one."""
     if now.these and then.these:
         these = _apart(now.these, then.these)
     else:
@@ -92,8 +96,10 @@ def _apart(now: Interval, then: Interval) -> Interval:
 
 
 def reach(now: Array, then: Array, steps: float | Array, confidence: float) -> Array:
-    """How far from a difference the truth may be, by the noise of both and what half a report of
-    each moves it."""
+    """Return how far the truth may lie from a difference.
+
+    By the noise of both sides, and by half a report of each.
+    """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return z * np.sqrt(now + then) + steps
 

@@ -1,4 +1,4 @@
-"""The whole distribution of a number: shares, the share below each point, and quantiles.
+"""The distribution of a number: shares, the share below each point, and quantiles.
 
 The range is cut into so many equal parts, and each person counts for the two ends of their part, as
 near to each as they are: a share at every point, adding up to 1. Let R_k be the share at the points
@@ -96,8 +96,10 @@ class Distribution:
 def distributions(
     table: NumberTable, counts: Array, confidence: float = CONFIDENCE, looks: bool = False
 ) -> list[Distribution | None]:
-    """For each row of counts; None where the intervals would be too wide. `looks` where they are to
-    hold at every look."""
+    """Estimate the distribution for each row of counts.
+
+    None where the intervals would be too wide. With `looks` they hold at every look together.
+    """
     found: list[Distribution | None] = [None] * len(counts)
     parts = [informative_parts(table, each, confidence, looks) for each in counts.sum(1).tolist()]
     for several in {each for each in parts if each is not None}:
@@ -138,7 +140,10 @@ def _in_parts(
 def band(
     table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool = False
 ) -> Interval:
-    """Of the shares at or below every point, all of them at once; for each row of counts."""
+    """Return limits for the share at or below every point, all of them together.
+
+    For each row of counts.
+    """
     values, misfit = cumulative_values(table, parts)
     each = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
     low, high = _limits(values, counts, each, looks, misfit)
@@ -152,7 +157,7 @@ def band(
 
 
 def quantile_interval(level: float, held: Interval) -> tuple[float, float]:
-    """Places in the range."""
+    """Return the interval of a quantile, as places in the range."""
     low, high = held
     points = np.linspace(0, 1, len(low))
     return float(points[high < level].max(initial=0)), float(points[low >= level].min())
@@ -161,7 +166,7 @@ def quantile_interval(level: float, held: Interval) -> tuple[float, float]:
 def informative_parts(
     table: NumberTable, reports: float, confidence: float = CONFIDENCE, looks: bool = False
 ) -> int | None:
-    """Known before a report is looked at: only their number matters."""
+    """Return the number of parts, which depends on nothing but the number of reports."""
     for parts in reversed(_possible_parts(table)):
         joint = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
         deviations = NormalDist().inv_cdf((1 + joint) / 2)
@@ -172,14 +177,14 @@ def informative_parts(
 
 @lru_cache(maxsize=64)
 def worst_variance(table: NumberTable, parts: int) -> float:
-    """Of one report's value for any R_k, at the most, as R_k is between 0 and 1."""
+    """Return the largest variance of one report's value for any R_k, which is between 0 and 1."""
     values, _ = cumulative_values(table, parts)
     return float((_rows(table) @ (values.T - 1 / 2) ** 2).max())
 
 
 @lru_cache(maxsize=64)
 def cumulative_values(table: NumberTable, parts: int) -> tuple[Array, float]:
-    """h_k for k = 0 ... parts - 1, and by how much their means are off at the most."""
+    """Return h_k for k = 0 ... parts - 1, and the largest error of their means."""
     rows = _rows(table)
     wanted = np.cumsum(_at_points(table.steps, parts), axis=0)[:-1]
     weights = rows.mean(0)
@@ -195,7 +200,7 @@ def _possible_parts(table: NumberTable) -> tuple[int, ...]:
 
 
 def _held_at_once(table: NumberTable, parts: int, looks: bool) -> int:
-    """How many limits are to hold at once: at later looks there may be more parts, or fewer."""
+    """Return how many limits must hold together: later looks may have more parts, or fewer."""
     return sum(_possible_parts(table)) if looks else parts
 
 
@@ -205,7 +210,7 @@ def _rows(table: NumberTable) -> Array:
 
 
 def _at_points(steps: int, parts: int) -> Array:
-    """What each grid point counts for at each of the points."""
+    """Return what each grid point adds to each of the points."""
     places = np.arange(steps + 1) * parts / steps
     counted: Array = np.maximum(1 - np.abs(places - np.arange(parts + 1)[:, None]), 0)
     return counted
@@ -240,8 +245,10 @@ def likeliest(rows: Array, counts: Array) -> Array:
 
 
 def _below(fine: Array) -> Array:
-    """The share at or below each grid point, as rounding to the grid has left it: half of those
-    at a point."""
+    """Return the share at or below each grid point, with half of those at the point.
+
+    Rounding to the grid has put them there.
+    """
     return np.asarray(np.cumsum(fine) - fine / 2)
 
 

@@ -1,4 +1,4 @@
-"""An estimate: never a bare number."""
+"""Estimates: never a bare number."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the reports say about the people who sent them, in the question's own units.
+    """An estimate about the people who sent the reports, in the question's own units.
 
-    `estimate`, `low` and `high` are unbiased, hence may leave what is possible: they are never
-    clipped, since clipping would bias sums and differences. `consistent` is the version that is
-    possible: shares from 0 to 1 that add up to 1, a mean within its range. Each interval holds its
-    confidence by itself, at one look. Without a report `estimate`, `consistent` and
-    `standard_error` are not-a-number, and the interval says only what the mechanism can say.
+    `estimate`, `low` and `high` are unbiased, so they may leave the range of what is possible: they
+    are never clipped, since clipping would bias sums and differences. `consistent` is the nearest
+    possible version: shares from 0 to 1 that add up to 1, a mean within its range. Each interval
+    has its confidence alone, at one look. Without a report `estimate`, `consistent` and
+    `standard_error` are not-a-number, and the interval shows only what the mechanism allows.
     """
 
     label: str
@@ -37,8 +37,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Points:
-    """The same of many: in each array a row for each round, if there are several, and in it one
-    number for each label."""
+    """Estimates of several labels, in arrays of one number for each label.
+
+    Of several rounds, in a row for each round.
+    """
 
     estimate: Array
     standard_error: Array

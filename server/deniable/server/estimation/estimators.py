@@ -202,7 +202,10 @@ class ShareCounts(Counted):
 
 
 class VectorCounts(Counted):
-    """What is said of people like these holds of these, too: the noise alone is less."""
+    """Estimates of a mean vector.
+
+    Limits about people like these hold for these people, too: for them the noise alone is less.
+    """
 
     def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:
         self._reports, self._looks, self._gain = reports, looks, question.mechanism.gain

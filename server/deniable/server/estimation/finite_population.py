@@ -1,4 +1,4 @@
-"""Limits for these very people: how many of those who reported hold an option.
+"""Limits for these very people, a finite population: only the noise is random, nobody is drawn.
 
 Of n fixed people k hold it. They are not drawn, only the noise is: the reports that support the
 option are  C ~ Bin(k, p) + Bin(n - k, q),  which is less dispersed than the reports of people
@@ -65,7 +65,7 @@ AROUND = np.arange(-30, 31)  # ten standard deviations
 def share_limits(
     counts: Array, people: Array, design: SupportDesign, confidence: float
 ) -> Interval:
-    """The lowest and the highest share of these people that each count is compatible with."""
+    """Limits for the share of these people, for each count."""
     keep, lie, tail = design.keep / ONE, design.lie / ONE, (1 - confidence) / 2
     held, missed = np.array([[keep], [1 - lie]]), np.array([[lie], [1 - keep]])
     from_below, small = np.array([counts, people - counts]), people <= SMALL
@@ -78,8 +78,10 @@ def share_limits(
 
 
 def share_noise(shares: Interval, people: Cells, design: SupportDesign) -> Array:
-    """The variance of an estimate at the worst of the shares between these: it is linear in them,
-    hence that of one of the two."""
+    """Return the variance of an estimate at the worst of the shares within these limits.
+
+    It is linear in the share, so one of the two is the worst.
+    """
     return np.maximum(*(_variance_of(np.clip(share, 0, 1), people, design) for share in shares))
 
 
@@ -90,7 +92,7 @@ def _variance_of(shares: Array, people: Cells, design: SupportDesign) -> Array:
 
 
 def _least_of_few(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
-    """The least number of holders; a row for each rate."""
+    """Return the least number of holders; a row for each rate."""
     rates = zip(counts, keep[:, 0].tolist(), lie[:, 0].tolist(), strict=True)
     found = np.array([_summed(row, people, yes, no, tail) for row, yes, no in rates])
     first, last = _outermost(people, keep, lie, tail)
@@ -100,7 +102,7 @@ def _least_of_few(counts: Array, people: Array, keep: Array, lie: Array, tail: f
 
 
 def _least_of_many(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
-    """The same by the saddlepoint."""
+    """Return the least number of holders by the saddlepoint."""
     tail *= OUTWARD
     first, last = _outermost(people, keep, lie, tail)
     above = people + (counts - last) / (keep - lie)
@@ -115,7 +117,7 @@ def _least_of_many(counts: Array, people: Array, keep: Array, lie: Array, tail: 
 
 
 def _rounded(counts: Array, people: Array, keep: Array, lie: Array, tail: float) -> Array:
-    """People are whole."""
+    """Round to whole people."""
     found = _searched(counts, people, keep, lie, tail)
     result: Array = np.ceil(found - ROUNDING)
     few = _variance(found, people, keep, lie) < FEW
@@ -129,7 +131,7 @@ def _rounded(counts: Array, people: Array, keep: Array, lie: Array, tail: float)
 def _checked(
     near: Array, counts: Array, people: Array, keep: Array, lie: Array, tail: float
 ) -> Array:
-    """The least whole number next to these whose tail, summed exactly, is large enough."""
+    """Return the least whole number near these whose tail, summed exactly, is large enough."""
     found = np.minimum(near + 1, people)
     keep, lie = keep[:, None], lie[:, None]
     for candidate in (near, near - 1):
@@ -170,8 +172,7 @@ def _searched(counts: Array, people: Array, keep: Array, lie: Array, tail: float
 
 
 def _outermost(people: Array, keep: Array, lie: Array, tail: float) -> tuple[Array, Array]:
-    """The counts that are reached with the tail's probability where nobody holds it, and where all
-    do."""
+    """Return the counts that the tail's probability reaches where nobody or everybody holds it."""
     distinct, where = np.unique(people, return_inverse=True)
     found = _quantiles(distinct, np.concatenate([lie, keep]), tail)[:, where]
     first, last = np.split(found, 2)
@@ -179,8 +180,10 @@ def _outermost(people: Array, keep: Array, lie: Array, tail: float) -> tuple[Arr
 
 
 def _quantiles(people: Array, rates: Array, tail: float) -> Array:
-    """The counts that so many bits of one rate reach with the tail's probability: anything but
-    whole, and no more than there are bits."""
+    """Return the counts that bits of one rate reach with the tail's probability.
+
+    They are fractions, and at most the number of bits.
+    """
     all_of_them = people * np.log(rates) >= math.log(tail)
     rates = np.where(all_of_them, 0.25, rates)  # anything
     wanted, last = -NormalDist().inv_cdf(tail), _logit((people - 0.5) / people) - _logit(rates)
@@ -194,7 +197,7 @@ def _quantiles(people: Array, rates: Array, tail: float) -> Array:
 
 
 def _deviate(tilt: Array, holders: Array, people: Array, keep: Array, lie: Array) -> Array:
-    """The normal deviate of P[C >= the mean at this tilt]."""
+    """Return the normal deviate of P[C >= the mean at this tilt]."""
     yes, no, others = _tilted(keep, tilt), _tilted(lie, tilt), people - holders
     grown = np.expm1(tilt)
     cumulant = holders * np.log1p(keep * grown) + others * np.log1p(lie * grown)
@@ -219,7 +222,10 @@ def _logit(rate: Any) -> Any:
 
 
 def _summed(counts: Array, people: Array, keep: float, lie: float, tail: float) -> Cells:
-    """For each count the least k of 0 .. n whose P[C >= count] is above the tail; else n + 1."""
+    """Return for each count the least k of 0 ..
+
+    N whose P[C >= count] is above the tail; else n + 1.
+    """
     holders, beyond = _binomials(keep), _tails(lie)
     wanted = np.clip(counts[:, None] - np.arange(SMALL + 1), 0, SMALL + 1).astype(np.int64)
     all_of_them = people.astype(np.int64)
@@ -234,7 +240,7 @@ def _summed(counts: Array, people: Array, keep: float, lie: float, tail: float) 
 
 @lru_cache(maxsize=16)
 def _binomials(rate: float) -> Array:
-    """Row k is the distribution of k bits of this rate."""
+    """Return the distributions of k bits of this rate, in row k."""
     laws = np.zeros((SMALL + 1, SMALL + 1))
     laws[0, 0] = 1.0
     for k in range(SMALL):
@@ -245,7 +251,7 @@ def _binomials(rate: float) -> Array:
 
 @lru_cache(maxsize=16)
 def _tails(rate: float) -> Array:
-    """The probability that k bits are at least so many: 0 .. SMALL + 1."""
+    """Return the probability that k bits are at least so many: 0 .. SMALL + 1."""
     tails = np.zeros((SMALL + 1, SMALL + 2))
     tails[:, :-1] = np.cumsum(_binomials(rate)[:, ::-1], axis=1)[:, ::-1]
     return tails
@@ -255,7 +261,10 @@ PLACES = 256  # about so many are looked at, and at least two for each step
 
 
 def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interval:
-    """As positions in the range, 0 its low end and 1 its high one. From at least one report."""
+    """Limits for the mean of these people, as positions in the range from 0 to 1.
+
+    From at least one report.
+    """
     values = positions(table)
     if len(values) == 2:
         return intervals.bounded_mean(values, counts, confidence)
@@ -271,13 +280,13 @@ def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interva
 
 
 def mean_step(table: NumberTable, reports: Array) -> Array:
-    """What one report moves the mean at the most."""
+    """Return how far one report can move the mean."""
     values = positions(table)
     return np.asarray((values[-1] - values[0]) / reports)
 
 
 def mean_noise(table: NumberTable, counts: Array) -> Array:
-    """The variance of the mean, at the most, in units of the range."""
+    """Return the largest variance of the mean, in units of the range."""
     reports = counts.sum(-1)
     mean = np.vecdot(counts, positions(table)) / reports
     worst = np.interp(mean, *most_noise(table))
@@ -285,7 +294,7 @@ def mean_noise(table: NumberTable, counts: Array) -> Array:
 
 
 def _seen(table: NumberTable, counts: Array) -> Array:
-    """The variance of the reports."""
+    """Return the variance of the reports."""
     values, reports = positions(table), counts.sum(-1)
     mean = np.vecdot(counts, values) / reports
     apart = values - mean[..., None]
@@ -294,12 +303,15 @@ def _seen(table: NumberTable, counts: Array) -> Array:
 
 
 def positions(table: NumberTable) -> Array:
-    """The symbols' values, in units of the range."""
+    """Return the symbols' values in units of the range."""
     return np.array([float(value) for value in table.values]) / table.steps
 
 
 def _least(places: Array, reach: Array, mean: Array) -> Array:
-    """The least m that has the mean within reach: the reach is concave, so there is one such."""
+    """Return the least mean that has the reports' mean within reach.
+
+    The reach is concave, so there is one.
+    """
 
     def short(m: Array) -> Array:
         return m + _between(places, reach, m) - mean
@@ -308,7 +320,7 @@ def _least(places: Array, reach: Array, mean: Array) -> Array:
 
 
 def _between(places: Array, heights: Array, at: Array) -> Array:
-    """As numpy interpolates, for each its own heights."""
+    """Interpolate like numpy, each element with its own heights."""
     right = np.clip(np.searchsorted(places, at, side="right"), 1, len(places) - 1)
     low, high = (
         np.take_along_axis(heights, end[..., None], -1)[..., 0] for end in (right - 1, right)
@@ -319,20 +331,26 @@ def _between(places: Array, heights: Array, at: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def most_noise(table: NumberTable) -> tuple[Array, Array]:
-    """Places, and W at each: the upper hull of V, which between two places is above the chord by a
-    quarter of their distance, squared, at the most."""
+    """Return places and W at each.
+
+    W is the upper hull of V, raised by a quarter of the squared distance between two places: V is
+    above their chord by that much at most.
+    """
     places = places_of(table)
     rise = places[1] ** 2 / 4
     return hull(places, np.array([table.variance(1, place) + rise for place in places]))
 
 
 def places_of(table: NumberTable) -> Array:
-    """The grid's points, and some between them."""
+    """Return the grid's points and some places between them."""
     return np.linspace(0, 1, table.steps * max(2, PLACES // table.steps) + 1)
 
 
 def hull(places: Array, heights: Array) -> tuple[Array, Array]:
-    """The corners of the least concave function above them (Andrew's monotone chain)."""
+    """Return the corners of the least concave function above these heights.
+
+    By Andrew's monotone chain.
+    """
     kept: list[int] = []
     for here in range(len(places)):
         while len(kept) > 1 and _is_below(places, heights, kept[-2], kept[-1], here):

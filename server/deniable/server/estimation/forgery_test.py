@@ -1,4 +1,4 @@
-"""Whether counts are among what honest reports can give at all, whatever people answer.
+"""Test for forged reports: whether honest reports could give these counts, whatever people answer.
 
 An honest report is drawn from one row of its mechanism's table, so the expected counts are a
 mixture of the rows, and most counts are none: "yes" from more reports than `keep`, an option named
@@ -78,7 +78,7 @@ class Fit:
 
 
 def fits(mechanism: Mechanism, cells: Cells, reports: Cells, questions: int = 1) -> list[Fit]:
-    """Test one of a round's questions, from its tally; for each row of cells."""
+    """Test the tally of one of a round's questions, for each row of cells."""
     return TESTS.of(mechanism)(mechanism, cells, reports, questions)
 
 
@@ -171,7 +171,7 @@ def _of_options(design: SupportDesign, cells: Cells, paid: float) -> Bound:
 
 
 def _of_symbols(design: CyclicDesign, cells: Cells, _: Cells) -> Bound:
-    """Of the two tests the one that finds more; both are paid for."""
+    """Bound of the test that finds more; both are paid for."""
     ascending = np.sort(cells, axis=1).astype(np.float64)
     size = np.arange(1, cells.shape[1] + 1)
     few, many = np.cumsum(ascending, axis=1), np.cumsum(ascending[:, ::-1], axis=1)
@@ -225,8 +225,10 @@ def _of_vectors(design: VectorDesign, cells: Cells, _: Cells) -> Bound:
 
 
 def _surprise(totals: Array, trials: Cells, rates: Array, side: int) -> Array:
-    """-log of Chernoff's bound: so many of independent bits whose mean rate is at the least, or at
-    the most, this one."""
+    """Return -log of Chernoff's bound for a total of independent bits.
+
+    Their mean rate is at least this one (side -1) or at most this one (side 1).
+    """
     from scipy.special import rel_entr
 
     seen = np.minimum(totals / trials, 1.0)
@@ -254,8 +256,10 @@ def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> floa
 
 @lru_cache(maxsize=32)
 def _scores(table: NumberTable) -> tuple[Array, Array, Array]:
-    """Each row a score of symbols, from 0 to 1; the most that it can be expected to be; and the
-    logarithms of the table."""
+    """Each row a score of symbols, from 0 to 1.
+
+    The most that it can be expected to be; and the logarithms of the table.
+    """
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     weights = np.linalg.pinv(rows)
     _, values, directions = np.linalg.svd(rows)
@@ -267,8 +271,11 @@ def _scores(table: NumberTable) -> tuple[Array, Array, Array]:
 
 
 def _stretches(weights: Array) -> Array:
-    """The sums over stretches of the grid whose lengths are powers of two, half overlapping, from
-    each of the first two points on: what is wrong next to an end is in a stretch without it."""
+    """Return the sums over stretches of the grid whose lengths are powers of two.
+
+    They overlap by half and begin at each of the first two points: what is wrong next to an end is
+    in a stretch without it.
+    """
     points = len(weights)
     until = np.vstack([np.zeros(weights.shape[1]), np.cumsum(weights, axis=0)])
     ends = {
@@ -292,12 +299,12 @@ def _log_choose(size: npt.NDArray[np.int64]) -> Array:
 
 
 def _looks(reports: Cells) -> Array:
-    """What it costs that every number of reports may be looked at."""
+    """Return the logarithm of the price for looking at every number of reports."""
     return np.array([math.log(each) + math.log(each + 1) for each in reports.tolist()])
 
 
 def _unknown(_: Mechanism, cells: Cells, reports: Cells) -> Bound:  # noqa: ARG001 # as all have it
-    """Of a family without a bound nothing is ever noticed."""
+    """Bound of a family that has none: nothing is ever noticed."""
     return lambda removed, left: np.zeros(len(cells))  # noqa: ARG005 # as every bound has them
 
 

@@ -71,7 +71,7 @@ OUTWARD = 1e-4  # standard deviations
 
 @deduplicate_rows
 def clopper_pearson(successes: Array, trials: Array, confidence: float) -> tuple[Array, Array]:
-    """The lowest and the highest rate that each count is compatible with."""
+    """Clopper-Pearson limits: the lowest and highest rate that each count is compatible with."""
     failures, tail = trials - successes, (1 - confidence) / 2
     high = np.where(
         failures > 0, beta_quantile(successes + 1, np.maximum(failures, 1), 1 - tail), 1.0
@@ -80,7 +80,7 @@ def clopper_pearson(successes: Array, trials: Array, confidence: float) -> tuple
 
 
 def lowest(successes: Array, trials: Array, confidence: float) -> Array:
-    """The lowest alone."""
+    """Return the lower limit alone."""
     tail = (1 - confidence) / 2
     found = beta_quantile(np.maximum(successes, 1), trials - successes + 1, tail)
     return np.where(successes > 0, found, 0.0)
@@ -112,16 +112,20 @@ ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
 
 
 def bounded_mean(values: Array, counts: Array, confidence: float) -> Interval:
-    """Of the mean that `counts` reports of ascending `values` were drawn from; of as many means as
-    either has rows."""
+    """Interval of the mean that `counts` reports of ascending `values` were drawn from.
+
+    For as many means as `values` or `counts` has rows.
+    """
     tail = (1 - confidence) / 2
     low = -_upper(-values[..., ::-1], counts[..., ::-1], tail)
     return low, _upper(values, counts, tail)
 
 
 def _upper(values: Array, counts: Array, tail: float) -> Array:
-    """Rows together in which equally many values are seen: nothing is added that is 0, which would
-    change how a sum is rounded."""
+    """Compute rows with equally many distinct values together.
+
+    No zero is added, which would change how a sum is rounded.
+    """
     shape = np.broadcast_shapes(values.shape, counts.shape)
     values, shapes = (
         np.broadcast_to(each, shape).reshape(-1, shape[-1]) for each in (values, counts)
@@ -137,8 +141,11 @@ def _upper(values: Array, counts: Array, tail: float) -> Array:
 
 
 def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
-    """Every pole above the highest value is the saddlepoint of one mean: the pole is searched for
-    whose mean lies above with the tail's probability. The nearer the pole, the higher the mean."""
+    """Search for the pole whose mean lies above with the tail's probability.
+
+    Every pole above the highest value is the saddlepoint of one mean. The nearer the pole, the
+    higher the mean.
+    """
     top = values[:, -1]
     below = values - top[:, None]  # the top becomes 0, so that a pole next to it loses no digits
     total = shapes.sum(1)

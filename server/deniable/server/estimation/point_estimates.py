@@ -78,7 +78,7 @@ Array = npt.NDArray[np.float64]
 
 
 def nearest_shares(shares: Array) -> Array:
-    """Of one list of shares, or of each row."""
+    """Return the nearest possible shares for one list of shares, or for each row."""
     descending = np.sort(shares, axis=-1)[..., ::-1]
     excess = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, shares.shape[-1] + 1)
     positive = np.count_nonzero(descending > excess, axis=-1, keepdims=True)
@@ -95,8 +95,10 @@ def support_counts(design: SupportDesign, cells: Cells) -> Cells:
 
 
 def circular_correlation(design: CyclicDesign, values: npt.ArrayLike) -> Array:
-    """Return, for each shift of the difference set around the circle, the sum of the values that
-    it covers. The values stand on the circle from 0 on."""
+    """Return the sum of the values that each shift of the difference set covers.
+
+    The values stand on the circle from 0 on.
+    """
     from scipy.fft import irfft, rfft
 
     given = np.asarray(values, dtype=np.float64)
@@ -149,13 +151,13 @@ SHARE_METHOD = "Clopper-Pearson through the randomization"
 
 
 def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
-    """The design's own line, for what has a type."""
+    """Return the design's own line, with a type."""
     share: Rate = design.unbiased_share(rate)
     return share
 
 
 def shares(counts: Cells, reports: int | Cells, design: SupportDesign) -> Points:
-    """From the integer counts of every option; all its arrays at once, whatever their number."""
+    """Estimate the shares of all labels from the number of reports that support each."""
     with np.errstate(invalid="ignore"):  # without a report
         raw = unbiased_share(counts / reports, design)
     return Points(raw, _share_errors(raw, reports, design), _possible(raw))
@@ -181,14 +183,14 @@ MEAN_METHOD = (
 
 
 def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
-    """The mean's place in the range, 0 its low end and 1 its high one, exactly."""
+    """Return the mean's place in the range exactly, from 0 at its low end to 1 at its high end."""
     weights, scale = _whole_values(table)
     total = sum(map(mul, counts, weights))
     return Fraction(total, scale * sum(counts) * table.steps)
 
 
 def means(counts: Cells, question: MeanQuestion) -> Points:
-    """Of a number question, in its own units."""
+    """Estimate the mean of a number question, in its own units."""
     reports = counts.sum(-1, keepdims=True)
     rows = counts.reshape(-1, counts.shape[-1]).tolist()
     raw = np.array([_exact_mean(row, question) for row in rows]).reshape(reports.shape)
@@ -197,13 +199,13 @@ def means(counts: Cells, question: MeanQuestion) -> Points:
 
 
 def like(counts: Cells, question: MeanQuestion, confidence: float = CONFIDENCE) -> Interval:
-    """The lowest and the highest mean of people like these."""
+    """Limits for the mean of people like these."""
     values = _values(question.mechanism)
     return in_units(question, intervals.bounded_mean(values, counts.astype(np.float64), confidence))
 
 
 def in_units(question: MeanQuestion, places: Interval) -> Interval:
-    """From positions in the range, of one label each."""
+    """Convert limits from positions in the range to the question's units; a label each."""
     first, _ = question.range
     low, high = (first + question.span * place[..., None] for place in places)
     return low, high
@@ -228,7 +230,7 @@ def _mean_errors(counts: Cells, reports: Cells, table: NumberTable) -> Array:
 
 @lru_cache(maxsize=64)
 def _whole_values(table: NumberTable) -> tuple[tuple[int, ...], int]:
-    """What the symbols stand for as whole numbers, and by what to divide them."""
+    """Return the symbols' values as whole numbers, and their common divisor."""
     scale = math.lcm(*(value.denominator for value in table.values))
     return tuple(int(value * scale) for value in table.values), scale
 
@@ -244,8 +246,10 @@ LOOKED_AT = 100.0  # reports at which looking again and again costs the least
 
 @dataclass(frozen=True)
 class Whole:
-    """The vector as one: `length` is that of the people's mean vector, freed of what the noise adds
-    to its square, and `error` the root of the mean squared length of what the estimate is off."""
+    """Length of the mean vector, freed of what the noise adds to its square.
+
+    `error` is the root mean squared length of the estimate's error.
+    """
 
     length: float
     error: float
@@ -253,7 +257,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Coordinates(Points):
-    """What is possible is the nearest in the unit ball."""
+    """Estimated coordinates; the consistent version is the nearest vector in the unit ball."""
 
     def within(self, deviations: float | Array) -> tuple[Array, Array]:
         reach = deviations * self.standard_error
@@ -272,8 +276,11 @@ def coordinates(cells: Cells, reports: int | Cells, design: VectorDesign) -> Coo
 
 
 def deviations(reports: int, confidence: float, *, looks: bool) -> float:
-    """How many standard errors an interval reaches: of a normal distribution, or of a normal
-    mixture of its likelihood ratios, which holds at every look at once [1]."""
+    """Return how many standard errors an interval reaches.
+
+    Those of a normal distribution, or of a normal mixture of its likelihood ratios, which holds at
+    every look together [1].
+    """
     if not looks:
         return NormalDist().inv_cdf((1 + confidence) / 2)
     information = 1 + reports / LOOKED_AT
@@ -281,7 +288,7 @@ def deviations(reports: int, confidence: float, *, looks: bool) -> float:
 
 
 def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:
-    """Of at least two reports."""
+    """Estimate the length of the mean vector, from at least two reports."""
     mean, _ = _mean_codewords(cells, reports, design)
     square = float(mean @ mean)
     error = max(0.0, 1 - square) / ((reports - 1) * design.gain**2)
@@ -291,6 +298,6 @@ def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:
 def _mean_codewords(
     cells: Cells, reports: int | Cells, design: VectorDesign
 ) -> tuple[Array, Array]:
-    """The mean codeword, and the mean of its squares."""
+    """Return the mean codeword, and the mean of its squares."""
     both = cells / UNIT / reports
     return both[..., : design.dimension], both[..., design.dimension :]

@@ -1,4 +1,4 @@
-"""Where each of many increasing functions is 0, all of them at once, and each as if it were alone.
+"""Vectorized root finding for increasing functions; each root is found as if it were alone.
 
 `roots` takes the secant through the last two points, and where that leaves the bracket its middle
 [1]; it stops where the value is near 0. `brent` also takes the parabola through the last three,
@@ -10,7 +10,8 @@ the others still do.
 [2] Brent 1971, "An algorithm with guaranteed convergence for finding a zero of a function", The
     Computer Journal 14(4).
 
-Equal counts of equally many reports are computed once: a choice may have 65,536 options.
+`deduplicate_rows` computes equal counts of equally many reports once: a choice may have 65,536
+options.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ def roots(
     near: Array | None = None,
     together: tuple[int, ...] = (),
 ) -> Array:
-    """Between `low`, where the function is at most 0, and `high`, where it is at least 0. Along
-    these axes all stop when the last one does."""
+    """Return roots between `low` and `high`.
+
+    The function is at most 0 at `low` and at least 0 at `high`. Along the axes `together` all stop
+    when the last one does.
+    """
     before, at_before = low, function(low)
     here = (low + high) / 2 if near is None else np.clip(near, low, high)
     for _ in range(MOST_STEPS):
@@ -58,7 +62,7 @@ def roots(
 
 
 def brent(function: Callable[[Array], Array], low: Array, high: Array, width: float) -> Array:
-    """Between the same, to within this width."""
+    """Return roots between the same ends, to within this width."""
     before, here, at_before, at_here = low, high, function(low), function(high)
     across, at_across, last, step = before, at_before, here - before, here - before
     for _ in range(MOST_STEPS):
@@ -86,7 +90,10 @@ def brent(function: Callable[[Array], Array], low: Array, high: Array, width: fl
 
 
 def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Array]) -> Array:
-    """How far the root is from the middle one of these, by the parabola, or the secant of two."""
+    """Return how far the root is from the middle one of three points.
+
+    By the inverse parabola, or by the secant of two.
+    """
     (before, here, across), (at_before, at_here, at_across) = at, values
     with np.errstate(divide="ignore", invalid="ignore"):
         secant = -at_here * (here - before) / (at_here - at_before)
@@ -100,8 +107,10 @@ def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Ar
 
 
 def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: Whole) -> Whole:
-    """The least whole number from `first` on at which it holds, as it does at all that follow; and
-    `last` where it holds at none before."""
+    """Return the least whole number from `first` on at which `holds`.
+
+    It must hold for all that follow. Returns `last` where it holds at none before.
+    """
     while (first < last).any():
         middle = (first + last) // 2
         found = holds(middle) | (first >= last)

@@ -1,4 +1,4 @@
-"""What shuffling adds: the (ε, δ) of one report among those of others, when nobody knows whose.
+"""Privacy amplification by shuffling: the (ε, δ) of one report among those of others.
 
 n people report by a randomizer that is ε₀-private, and only the multiset of their reports is seen.
 Whoever knows what all but one of them answered faces, of that one's two answers, no more than
@@ -53,8 +53,9 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
 
 
 def shuffled_epsilon(local_epsilon: float, people: int, delta: float) -> float:
-    """The least ε, rounded up, with which a report among `people` is (ε, δ)-private; never more
-    than the report's own.
+    """The least ε, rounded up, with which a report among `people` is (ε, δ)-private.
+
+    Never more than the report's own.
 
     >>> round(shuffled_epsilon(1.0, 1_000, 1e-6), 6)
     0.148671
@@ -107,8 +108,10 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
 
 
 def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
-    """Counts and their probabilities, but for at most `tail` on either side (Bernstein's bound);
-    by the ratios of neighbours, so that no large logarithms cancel."""
+    """Counts and their probabilities, but for at most `tail` on either side (Bernstein's bound).
+
+    By the ratios of neighbours, so that no large logarithms cancel.
+    """
     import numpy as np
 
     bound, variance = -math.log(tail), trials * p * (1 - p)
@@ -127,8 +130,9 @@ STEP = BILLION // 10_000  # of ε₀, in billionths
 
 @lru_cache(maxsize=256)
 def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsilon:
-    """The largest ε₀ of one report with which n shuffled ones are (ε, δ)-private: rounded down to
-    four decimals, at least ε and at most what a survey may have.
+    """Return the largest ε₀ of one report with which n shuffled ones are (ε, δ)-private.
+
+    Rounded down to four decimals, at least ε and at most what a survey may have.
 
     >>> report_epsilon(Epsilon("0.1"), 1_000), report_epsilon(Epsilon("0.1"), 1_000_000)
     (Epsilon('0.7328'), Epsilon('5.9444'))

@@ -67,7 +67,7 @@ class Statements:
 
     @property
     def step(self) -> Array:
-        """What half a report moves an estimate, or a whole one where it is a mean."""
+        """Return how far half a report moves an estimate; of a mean, a whole report."""
         return self._column(10)
 
     def _column(self, number: int) -> Array:

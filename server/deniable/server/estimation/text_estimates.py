@@ -1,4 +1,4 @@
-"""How often a text that nobody answers looks as frequent as a given one: exact p-values.
+"""Estimates of frequent texts, with exact p-values.
 
 Which buckets a text falls into is as random as the hash. Of a text that no report is of, nothing in
 the tally depends on it. So the distribution of any score of it is that of the same score at random
@@ -72,8 +72,11 @@ ROUNDING = 1 + 1e-9  # more than what sums of so many doubles are off by
 
 
 def reach(shares: Array, weights: Array, beyond: float) -> tuple[float, float]:
-    """How far below and above its expectation the weighted sum of the groups' shares lies at random
-    buckets, either end but for so much probability. Each share counts as a step more than it is."""
+    """Return how far the weighted sum of the groups' shares lies from its mean at random buckets.
+
+    Below and above, except with this probability at either end. Each share counts as one step more
+    than it is.
+    """
     parts = weights[:, None] * (shares - shares.mean(axis=1, keepdims=True))
     step = float(np.ptp(parts, axis=1).max()) / REACH_STEPS or 1.0
     below, above = (_quantile(np.ceil(side / step), beyond) * step for side in (-parts, parts))
@@ -119,7 +122,7 @@ Cells = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Counts:
-    """One row for each group."""
+    """Support counts, one row for each group."""
 
     supports: Cells
     reports: Cells  # of each group
@@ -143,7 +146,7 @@ class Counts:
 
 
 def found(question: Text, cells: Cells, reports: int, confidence: float) -> tuple[Estimate, ...]:
-    """The most frequent first."""
+    """Return the texts that stand out, the most frequent first."""
     return _found(question, cells.tobytes(), reports, confidence)
 
 
@@ -175,8 +178,10 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
 
 
 def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
-    """Each candidate's share, not-a-number where it does not stand out; its p-value, times all that
-    were made; and the buckets' shares without what was found."""
+    """Each candidate's share, not-a-number where it does not stand out.
+
+    Its p-value, times all that were made; and the buckets' shares without what was found.
+    """
     left, tested = final.shares, buckets.shape[1]
     shares, p = np.full(tested, np.nan), np.ones(tested)
     for _ in range(LOOKS if tested else 0):
@@ -203,7 +208,7 @@ def _taken_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
 
 
 def _overlaps(weights: Array, buckets: Cells, options: int) -> Array:
-    """How much of the share of one text, across, is seen in the rate of another, down."""
+    """Return how much of the share of one text, across, appears in the rate of another, down."""
     together = np.tensordot(weights, buckets[:, :, None] == buckets[:, None], axes=1)
     return np.asarray((options * together - 1) / (options - 1))
 

@@ -1,11 +1,8 @@
-"""Which hex digit may follow the digits of a text's beginning, so that it stays text in UTF-8.
+"""Search for frequent texts: beginnings that stand out, extended digit by digit.
 
-States are what is expected next: a byte, or the lower half of a byte whose upper half is given.
-Unicode's table of well-formed bytes, without control characters; zeros fill the end of a text.
-
-Source: The Unicode Standard 15.0, table 3-7.
-
-Candidates: beginnings that stand out, made longer digit by digit, the most credible kept.
+Only digits that keep a beginning well-formed UTF-8 may follow. A state is what is expected next: a
+byte, or the lower half of a byte whose upper half is given. Control characters are left out, and
+zeros fill the end of a text (The Unicode Standard 15.0, table 3-7).
 
 Each group but the final ones counts in buckets how many hold each beginning of one length. With z
 the standard score of a beginning's bucket, its credit is
@@ -13,7 +10,7 @@ the standard score of a beginning's bucket, its credit is
     credit = min(credit of the beginning without its last digit, 0) + min(z, MOST) - BIAS
 
 the logarithm of the odds that it is one of a frequent text, but for its scale: the evidence of all
-lengths adds up, while what is certain of a beginning says nothing about how it goes on. A bucket
+lengths adds up, while a certain beginning says nothing about its continuation. A bucket
 that another beginning fills counts no more than MOST, and only once, since every group hashes
 in its own way. BIAS is half of the z of a text at the floor, and what sixteen ways to go on cost.
 
@@ -77,7 +74,7 @@ def following() -> npt.NDArray[np.int16]:
 
 
 def whole(states: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
-    """Whether a text may end here."""
+    """Return whether a text may end in each of these states."""
     return np.isin(states, (START, ENDED))
 
 
@@ -90,7 +87,10 @@ HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def candidates(scores: Array, beginnings: Beginnings, most: int) -> Digits:
-    """The most credible texts, as rows of digits. `scores[group, bucket]` are standard scores."""
+    """Return the most credible texts as rows of digits.
+
+    `scores[group, bucket]` are standard scores.
+    """
     steps = np.minimum(scores, MOST) - BIAS
     digits = np.zeros((1, 0), np.uint8)
     states, credit = np.array([FIRST_BYTE], np.int16), np.zeros(1)
@@ -109,7 +109,7 @@ def candidates(scores: Array, beginnings: Beginnings, most: int) -> Digits:
 
 
 def buckets_after(beginnings: Beginnings, group: int, digits: Digits) -> npt.NDArray[np.int64]:
-    """Of each beginning the buckets of its sixteen continuations."""
+    """Return the buckets of each beginning's sixteen continuations."""
     width, written = digits.shape[1], HEX[digits].tobytes()
     texts = [written[first : first + width] for first in range(0, len(written), width)]
     words = np.frombuffer(beginnings.words(group, texts), "<u2").reshape(len(digits), 16)
@@ -128,7 +128,7 @@ def final_buckets(beginnings: Beginnings, digits: Digits) -> npt.NDArray[np.int6
 
 
 def _highest(values: Array, most: int) -> npt.NDArray[np.intp]:
-    """Where the so many highest stand, in no order."""
+    """Return the indices of the highest values, in no order."""
     if len(values) <= most:
         return np.arange(len(values))
     return np.argpartition(-values, most)[:most]

@@ -1,4 +1,4 @@
-"""What a question costs and tells: of the mechanism that a survey would have, and of all others.
+"""Forecast for a question: by the mechanism that a survey would have, and by all others.
 
 `n_variance` is n times the variance that noise and rounding add: of an option's share where shares
 are all alike, or of the mean of numbers that all stand at the worst place, with the range as
@@ -34,8 +34,11 @@ from deniable.shared.survey.kinds.base import Question
 def plan(
     asked: Asked, people: int | None, error: float | None, most_bytes: int | None = None
 ) -> dict[str, Any]:
-    """`error` is half of the 95 % interval, in the question's own measure; `most_bytes` what a
-    report may take. Any: what JSON holds."""
+    """Return the forecast for a number of people, or for an error.
+
+    The error is half of the 95 % interval, in the question's own measure. `most_bytes` limits the
+    report. Any: what JSON holds.
+    """
     question = choose(asked, most_bytes)
     mechanism = question.mechanism
     enough = people if error is None else people_for(question, error)
@@ -61,12 +64,12 @@ def plan(
 
 
 def people_for(question: Question, error: float) -> int:
-    """How many it takes until half of the 95 % interval is this small."""
+    """Return how many people it takes until half of the 95 % interval is this small."""
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
 
 
 def direct_equivalent(mechanism: Mechanism, people: int) -> int:
-    """So many direct answers carry as much as these deniable ones."""
+    """Return how many direct answers carry as much information."""
     one = mechanism.answer_variance
     return round(people * one / (one + mechanism.n_variance()))
 
@@ -121,6 +124,6 @@ def _how_much_it_is_worth(found: Found) -> str:
 
 
 def _error(found: Found) -> float:
-    """That of as many people as are enough for what was asked for."""
+    """Return the error with as many people as the requested error needs."""
     width, people, enough = (found[k] for k in ("half_width_95", "people", "people_for_error"))
     return float(width) * math.sqrt(people / enough)

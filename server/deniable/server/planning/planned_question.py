@@ -21,7 +21,7 @@ MOST_PEOPLE = 10**12
 
 
 class WrongField(WrongUse):
-    """One field holds what cannot be planned; `problem` says what to write there."""
+    """Raised for a field that cannot be planned with; `problem` is what to write there."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"--{field}: {problem}")
@@ -31,7 +31,7 @@ class WrongField(WrongUse):
 def asked(
     kind: str, epsilon: str, said: Mapping[str, Any], mechanism: str | None = None
 ) -> dict[str, Any]:
-    """As a survey file has it; the reader of surveys says what else is wrong with it."""
+    """Return the question as a survey file has it; the reader of surveys finds other mistakes."""
     question: dict[str, Any] = {"name": "it", "kind": kind, "epsilon": epsilon}
     if mechanism is not None:
         question["mechanism"] = mechanism
@@ -57,7 +57,7 @@ def check_error(error: float) -> float:
 
 
 def field_of(error: InvalidSurvey) -> tuple[str, str]:
-    """Where it is, and what."""
+    """Return the field with the mistake, and the problem."""
     return error.key.rpartition(".")[2], error.problem
 
 
@@ -66,17 +66,17 @@ CHOSEN = ("mechanism", "grid", "integers")
 
 
 def undecided(asked: Asked) -> Asked:
-    """Without the mechanism, and what was chosen with it for an ε."""
+    """Return the question without its mechanism and what was chosen with it for an ε."""
     return {key: value for key, value in asked.items() if key not in CHOSEN}
 
 
 def read(asked: Asked) -> Question:
-    """As a survey with this question would have it when it is published."""
+    """Return the question that a published survey would have."""
     return parse_question(Reader("question", with_table(dict(asked))))
 
 
 def choose(asked: Asked, most_bytes: int | None = None) -> Question:
-    """The one that is named, or that a survey would have; or the best whose report is so short."""
+    """Choose the named mechanism, or the survey's, or the best whose report is short enough."""
     usual = read(asked)
     if most_bytes is None or usual.mechanism.payload_size <= most_bytes:
         return usual
@@ -91,7 +91,10 @@ def choose(asked: Asked, most_bytes: int | None = None) -> Question:
 
 
 def others(asked: Asked, chosen: Question, most_bytes: int | None = None) -> list[Question]:
-    """The other mechanisms that take this question, at the sizes that suit them; the best first."""
+    """Return the other mechanisms that take this question, the best first.
+
+    Each at the size that suits it.
+    """
     found = []
     for name in mechanisms(chosen.mechanism_kind):
         try:

@@ -1,4 +1,6 @@
-"""What a trusted server's noise adds: the variances of discrete Laplace noise, by formulas.
+"""Variances in three models, by formulas, and the least that any local mechanism can have.
+
+A trusted server adds discrete Laplace noise, whose variances are:
 
     one whole number, moved by Δ at most    2 a / (a - 1)^2          a = e^(ε / Δ)
     an option's share of n people           the same / n^2
@@ -11,7 +13,7 @@ below 2 / (n ε)^2, Laplace's, and near it. The noise itself is drawn in simulat
 Source: Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
 STOC, for counts.
 
-The least variance, times n, that noise and rounding can add in any local mechanism.
+The least variance, times n, that noise and rounding can add in any local mechanism:
 
     yes or no   e^ε / (e^ε - 1)^2, which randomized response has
     k options   ((k - 1)^2 / T - (k - 1) / k) / k for each, where shares are alike, for many people;
@@ -27,7 +29,7 @@ two values. With people who are drawn, (k - 1)^2 / (n T) is the least sum of squ
 
 Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for numbers.
 
-Half of the 95 % interval of one question, in its own measure, in each of three models.
+The half widths of the 95 % interval are in the question's own measure, in each of three models:
 
     local      nobody is trusted: each report is ε-private by itself
     shuffled   a shuffler is trusted to mix the reports of n honest people, so that each may be
@@ -70,7 +72,7 @@ def share_variance(epsilon: Epsilon, people: int, sensitivity: int) -> float:
 
 
 def mean_variance(epsilon: Epsilon, people: int, steps: int = FINE) -> float:
-    """Of the mean as a share of the range, the grid positions given."""
+    """Return the variance of the mean as a share of the range, for given grid positions."""
     return noise_variance(epsilon, steps) / (people * steps) ** 2
 
 
@@ -85,7 +87,10 @@ def least_n_variance(mechanism: Mechanism) -> float | None:
 
 @lru_cache(maxsize=256)
 def least_of_a_share(epsilon: float, options: int) -> float:
-    """Of each of them: ((k - 1)^2 / T - (k - 1) / k) / k, in a sum without differences."""
+    """Return the least variance of each share, as a sum without differences.
+
+    It is ((k - 1)^2 / T - (k - 1) / k) / k.
+    """
     e, k = math.exp(epsilon), options
     return min(
         (d * (d - 1) * e**2 + 2 * d * (k - d) * e + (k - d) * (k - d - 1)) / (d * (k - d))
@@ -94,14 +99,17 @@ def least_of_a_share(epsilon: float, options: int) -> float:
 
 
 def told(epsilon: float, options: int) -> float:
-    """T."""
+    """Return T, the largest information of one report about shares that are alike."""
     e, k = math.exp(epsilon), options
     return max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
 
 
 @lru_cache(maxsize=32)
 def least_of_a_number(epsilon: Epsilon) -> float | None:
-    """None where the search finds no table, or is over before ε is."""
+    """Return the least variance of a mean.
+
+    None where the search finds no table, or ends below this ε.
+    """
     from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, optimal_table
     from deniable.server.surveys.table_search import NoTable
 
@@ -143,8 +151,11 @@ def half_width(question: Question, people: int) -> float:
 def shuffled_half_width(
     asked: Asked, people: int, most_bytes: int | None = None, *, coarse: bool = False
 ) -> Shuffled:
-    """By the mechanism that such a question has at ε₀, whatever its own is. `coarse` takes ε₀ down
-    to a whole number where that is above ε: few tables have to be searched for."""
+    """Return the half width with the mechanism that such a question has at ε₀, whatever its own is.
+
+    `coarse` rounds ε₀ down to a whole number where that is above ε, so that few tables have to be
+    searched for.
+    """
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
     alone = report_epsilon(epsilon, min(people, MOST_SHUFFLED), delta)
     if coarse:

@@ -1,4 +1,4 @@
-"""How much ε is given away at least, from what was seen of two answers' reports.
+"""Audit: a lower bound of the ε that reports give away, from observed reports of two answers.
 
 Of n reports of each answer, an event that was chosen beforehand happened k and j times. Then
 e^ε >= P[event | one] / P[event | other], so with Clopper-Pearson's limits of both probabilities
@@ -30,7 +30,7 @@ FEWER = 50  # times, where a report and its probability take long to compute
 
 @dataclass(frozen=True)
 class Audited:
-    """What may be given away, and what is at least."""
+    """Result of an audit: the stated ε, and the ε that is given away at least."""
 
     mechanism: str  # or what else reports come from
     epsilon: str
@@ -45,7 +45,7 @@ class Audited:
 def audit(
     mechanism: Mechanism, trials: int, error: float = ERROR, draw: Draw = kernel_draw
 ) -> Audited:
-    """Of the payloads that its randomizer makes of the two answers."""
+    """Audit the payloads that a mechanism's randomizer makes of its first and its last answer."""
     if mechanism.encoding.public_bits:
         trials = max(1, trials // FEWER)
     tells, size = _event(mechanism, trials), mechanism.payload_size
@@ -62,8 +62,11 @@ def audit(
 
 
 def _event(mechanism: Mechanism, trials: int) -> Callable[[bytes], bool]:
-    """Whether it happens, by the payload. Where a report bears random bits of its own, which say
-    nothing of the answer, no set of symbols will do: those that are likelier with answer 0."""
+    """Return the test of a payload for the event.
+
+    Where a report has random bits of its own, which do not depend on the answer, the event is:
+    likelier with answer 0.
+    """
     if not mechanism.encoding.public_bits:
         size, telling = mechanism.payload_size, telling_symbols(mechanism, trials)
         return {symbol.to_bytes(size, "little") for symbol in telling}.__contains__
@@ -76,7 +79,9 @@ def _event(mechanism: Mechanism, trials: int) -> Callable[[bytes], bool]:
 
 
 def least_epsilon(one: int, other: int, trials: int, error: float = ERROR) -> float:
-    """From how often the event happened with one answer, and with the other; 0 says nothing.
+    """Return the bound from how often the event happened with one answer and with the other.
+
+    0 means nothing was seen.
 
     >>> round(least_epsilon(7311, 2689, 10_000, 0.05), 6)
     0.955866
@@ -86,7 +91,7 @@ def least_epsilon(one: int, other: int, trials: int, error: float = ERROR) -> fl
 
 
 def lower_limit(count: int, trials: int, error: float) -> float:
-    """The probability under which so many successes, or more, have the probability `error`."""
+    """Return the rate at which so many successes, or more, have the probability `error`."""
     if count == 0:
         return 0.0
     low, high = 0.0, count / trials
@@ -101,8 +106,11 @@ def upper_limit(count: int, trials: int, error: float) -> float:
 
 
 def telling_symbols(mechanism: Mechanism, trials: int) -> frozenset[int]:
-    """The symbols that tell answer 0 from the last one best: by the exact table, before any report
-    is seen. They are taken by their likelihood ratio, as many as let the bound be highest."""
+    """Return the symbols that best distinguish answer 0 from the last one.
+
+    By the exact table, before any report is seen. They are taken by their likelihood ratio, as many
+    as make the bound highest.
+    """
     last = mechanism.answers - 1
     pairs = [
         (float(mechanism.weight(symbol, 0)), float(mechanism.weight(symbol, last)), symbol)
@@ -119,14 +127,17 @@ def telling_symbols(mechanism: Mechanism, trials: int) -> frozenset[int]:
 
 
 def _expected(p: float, q: float, trials: int) -> float:
-    """About the bound to expect, by normal limits of six standard errors."""
+    """Return roughly the bound to expect, by normal limits of six standard errors."""
     lower = p - 6 * math.sqrt(p * (1 - p) / trials)
     upper = q + 6 * math.sqrt(q * (1 - q) / trials) + 36 / trials
     return math.log(lower / upper) if lower > 0 else -math.inf
 
 
 def _tail(count: int, trials: int, rate: float) -> float:
-    """P[so many successes or more] at a rate below count / trials: its terms only fall."""
+    """Return P[so many successes or more].
+
+    The rate is below count / trials, where the terms only fall.
+    """
     if not 0 < rate < 1:
         return rate
     ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)

@@ -53,12 +53,15 @@ class Certificate:
 
     @property
     def loss(self) -> Decimal:
-        """How much less than ε is given away; negative would be an excess."""
+        """The ε that is left unused; a negative number would be an excess."""
         return Decimal(str(self.epsilon)) - self.realised
 
 
 def certify(mechanism: Mechanism) -> Certificate:
-    """One proof. The comparison is of integers; the decimal beside it is only for reading."""
+    """Prove one mechanism.
+
+    The comparison is of integers; the decimal next to it is only for reading.
+    """
     holds = mechanism.is_private() and mechanism.is_whole()
     realised = mechanism.realised_epsilon()
     return Certificate(mechanism.name, mechanism.size, mechanism.epsilon, realised, holds)
@@ -107,7 +110,7 @@ def _excess(times: Decimal) -> str:
 
 
 def grid() -> Iterator[Mechanism]:
-    """Every mechanism, from ε 1/100 to 20 and over the sizes that it names."""
+    """Yield every mechanism at each ε from 1/100 to 20 and each size that it names."""
     for text in EPSILONS:
         for mechanism in mechanisms().values():
             for size in mechanism.proved_sizes:
@@ -115,7 +118,7 @@ def grid() -> Iterator[Mechanism]:
 
 
 def table(mechanism: Mechanism) -> dict[str, Any]:
-    """The integers themselves, as JSON: row = answer, column = symbol, in units of 2^-64."""
+    """Return the integers as JSON: row = answer, column = symbol, in units of 2^-64."""
     return {
         "mechanism": mechanism.name,
         "epsilon": str(mechanism.epsilon),

@@ -51,20 +51,23 @@ Direction = list[float]  # whole numbers, in units of 2^-32 of its length
 
 
 def codeword(seed: int, pair: int, dimension: int) -> tuple[float, ...]:
-    """The first of a pair. An itemgetter looks all of them up in half the time of a loop."""
+    """Return the first codeword of a pair.
+
+    An itemgetter looks up all coordinates in half the time of a loop.
+    """
     words = unpack(f"<{dimension}H", expanded(seed, pair, dimension))
     looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())
     return looked_up
 
 
 def expanded(seed: int, pair: int, dimension: int) -> bytes:
-    """What the coordinates of a pair's first codeword are read from."""
+    """Return the bytes that hold the coordinates of a pair's first codeword."""
     asked = PREFIX + seed.to_bytes(8, "little") + pair.to_bytes(2, "little")
     return shake_256(asked).digest(2 * dimension)
 
 
 def along(seed: int, pairs: int, direction: Direction) -> Direction:
-    """How far the first codeword of each pair, at length one, reaches in this direction."""
+    """Return how far the first codeword of each pair, at length one, reaches in this direction."""
     return [_reach(codeword(seed, pair, len(direction)), direction) for pair in range(pairs)]
 
 
@@ -75,7 +78,7 @@ def _reach(word: tuple[float, ...], direction: Direction) -> float:
 
 @cache
 def coordinates() -> tuple[float, ...]:
-    """The coordinate that each value of two bytes stands for."""
+    """Return the coordinate for each value of two bytes."""
     table: list[float] = []
     size, below = 0, 0
     while below < HALF:
@@ -91,8 +94,10 @@ REACH = 10  # standard deviations: beyond them next to nothing lies
 
 @dataclass(frozen=True)
 class Caps:
-    """At places x from 0 on: P[t > x], E[t; t > x], E[t^2; t > x]; and the probability of each, as
-    Simpson's rule has it."""
+    """At places x from 0 on: P[t > x], E[t.
+
+    T > x], E[t^2; t > x]; and the probability of each, as Simpson's rule has it.
+    """
 
     weights: Sequence[float]
     mass: Sequence[float]
@@ -123,11 +128,12 @@ def caps(dimension: int) -> Caps:
 
 
 def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float]:
-    """Of so many random directions the chosen ones, which reach farthest either way: their t, and
-    their t^2, added up and divided by the number of all.
+    """Return the mean of t and of t^2 over the directions that reach farthest either way.
 
-    The least of the others' places, as a share p = P[t <= x], has the distribution Beta(n - k, k),
-    and each direction is chosen if it is beyond it."""
+    Their sums are divided by the number of all directions. The least of the others' places, as a
+    share p = P[t <= x], has the distribution Beta(n - k, k), and each direction is chosen if it is
+    beyond it.
+    """
     found = caps(dimension)
     if chosen == directions:
         return found.first[0], found.second[0]
@@ -146,7 +152,10 @@ def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float
 
 
 def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
-    """The largest mean along v that a report of ε can have, PrivUnit's; and P[t > x] of its cap."""
+    """Return the largest mean along v that a report of ε can have, PrivUnit's.
+
+    And P[t > x] of its cap.
+    """
     found, more = caps(dimension), math.expm1(epsilon)
     gains = [
         more * first / (2 + more * mass)
@@ -157,7 +166,10 @@ def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
 
 
 def _beyond(values: Sequence[float], half: float) -> list[float]:
-    """Integrals from each step to the end, by Simpson's rule; values are at steps and between."""
+    """Return the integrals from each step to the end, by Simpson's rule.
+
+    Values are at steps and between.
+    """
     total, sums = 0.0, [0.0]
     for n in range(len(values) - 1, 0, -2):
         total += half / 3 * (values[n] + 4 * values[n - 1] + values[n - 2])

@@ -1,4 +1,4 @@
-"""How a symbol travels, and which cells of a tally it counts in.
+"""Encodings: how a symbol travels, and in which cells of a tally it counts.
 
 A symbol is a whole number. On the wire it takes `payload_size` bytes, lowest first; in the JSON
 twin it is what `to_json` says. The server counts payloads by the thousand with vectorised code of
@@ -40,36 +40,39 @@ class Encoding(ABC):
 
     @abstractmethod
     def is_symbol(self, number: int) -> bool:
-        """Whether some device could report it."""
+        """Return whether a device could report it."""
 
     @abstractmethod
     def symbols(self) -> Iterator[int]:
-        """All of them, their public bits at zero: for proofs by enumeration, at small sizes."""
+        """Yield all symbols, with public bits at zero: for enumeration at small sizes."""
 
     @property
     @abstractmethod
     def most_cells(self) -> int:
-        """In how many cells one report can count."""
+        """The largest number of cells that one report counts in."""
 
     @abstractmethod
     def symbol_in(self, cell: int) -> int:
-        """A symbol that counts in this cell, and in no more others than it must."""
+        """Return a symbol that counts in this cell, and in no more others than it must."""
 
     @abstractmethod
     def cells_of(self, symbol: int) -> Iterator[int]:
-        """The cells that a report of this symbol counts in, ascending."""
+        """Yield the cells that a report of this symbol counts in, ascending."""
 
     def amounts(self, symbol: int) -> Iterator[tuple[int, int]]:
-        """What a report of this symbol adds, and to which cell."""
+        """Yield the cells that a report of this symbol changes, each with the amount it adds."""
         return ((cell, 1) for cell in self.cells_of(symbol))
 
     @abstractmethod
     def to_json(self, symbol: int) -> int | str:
-        """The symbol in the JSON twin."""
+        """Return the symbol as JSON."""
 
     @abstractmethod
     def from_json(self, value: object) -> int:
-        """The symbol again; ValueError says what was expected, and never repeats the value."""
+        """Return the symbol that JSON holds.
+
+        The ValueError says what was expected and never repeats the value.
+        """
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,11 @@ class BitSet(Encoding):
 
 @dataclass(frozen=True)
 class Codeword(Encoding):
-    """A seed in the lowest bits, above it the number of one of its codewords. Each coordinate of
-    the codeword, at length one, is added in units of 2^-30, to the nearest; in the cells after them
-    the square of its nearest whole number of 2^-15."""
+    """A seed in the lowest bits, above it the number of one of its codewords.
+
+    Each coordinate of the codeword, at length one, is added in units of 2^-30, to the nearest; in
+    the cells after them the square of its nearest whole number of 2^-15.
+    """
 
     cells: int
     codewords: int
@@ -205,7 +210,7 @@ class Grouped(Encoding):
         return (self.each.limit - 1 << 8) + self.groups
 
     def split(self, symbol: int) -> tuple[int, int]:
-        """The group, and what it reports."""
+        """Return the group, and the symbol that it reports."""
         return symbol & 0xFF, symbol >> 8
 
     def joined(self, group: int, symbol: int) -> int:
@@ -261,5 +266,5 @@ def from_payload_hex(encoding: Encoding, value: object) -> int:
 
 
 def is_hex(text: str) -> bool:
-    """Digits in lower case, as the protocol writes them."""
+    """Return whether these are hex digits in lower case, as the protocol writes them."""
     return all(character in "0123456789abcdef" for character in text)

@@ -16,7 +16,7 @@ _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
 
 @dataclass(frozen=True, order=True, slots=True, init=False)
 class Epsilon:
-    """What one answer, or one round of answers, may give away.
+    """Privacy cost of one answer, or of one round of answers.
 
     >>> Epsilon("0.5"), Epsilon("0.50") == Epsilon("0.5")
     (Epsilon('0.5'), True)

@@ -69,8 +69,10 @@ class Mechanism(ABC):
         """The integers that define it, as PROTOCOL.md lists them."""
 
     def bias(self) -> str | None:
-        """Return why estimates from its reports are biased; None if they are not, or if the family
-        does not know."""
+        """Return why estimates from its reports are biased.
+
+        None if they are not, or if the family does not know.
+        """
         return None
 
     # Randomizing
@@ -102,8 +104,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def worst_ratio(self) -> tuple[int, int]:
-        """Return the largest P[symbol | one answer] / P[symbol | another], or slightly more, as
-        numerator and denominator."""
+        """Return the largest P[symbol | one answer] / P[symbol | another], or slightly more.
+
+        As numerator and denominator.
+        """
 
     @abstractmethod
     def is_whole(self) -> bool:
@@ -130,19 +134,23 @@ class Mechanism(ABC):
 
     @abstractmethod
     def predicted_error(self, reports: int) -> float:
-        """Return the expected standard error of an estimate: for choices the root mean square over
-        the options, for numbers and coordinates that of the worst answers, as a share of the range.
+        """Return the expected standard error of an estimate, as a share of the range.
+
+        For choices it is the root mean square over the options, for numbers and coordinates that of
+        the worst answers.
         """
 
     def n_variance(self) -> float:
-        """Return n times the variance that noise and rounding add: to an option's share where all
-        shares are alike, to the mean of numbers in [-1, 1] at the worst place, or to a vector."""
+        """Return n times the variance that noise and rounding add.
+
+        To an option's share where all shares are alike, to the mean of numbers in [-1, 1] at the
+        worst place, or to a whole vector.
+        """
         return self.predicted_error(1) ** 2
 
     @property
     def answer_variance(self) -> float:
-        """The variance of one direct answer, in the units of `n_variance`, where answers are spread
-        evenly."""
+        """Variance of a direct answer where answers are spread evenly, in units of `n_variance`."""
         return (self.size - 1) / self.size**2
 
     def floor(self, reports: int) -> float | None:  # noqa: ARG002 # only of unlisted answers
@@ -152,7 +160,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def leverage(self) -> float:
-        """How many honest answers one forged report can be worth, in each cell it counts in."""
+        """Number of honest answers that one forged report can be worth, in each of its cells."""
 
     def forgery(self) -> str:
         """Return the leverage in words."""
@@ -170,7 +178,7 @@ class Mechanism(ABC):
 
     @property
     def cells(self) -> int:
-        """How many counts a tally keeps for it."""
+        """Number of counts that a tally keeps for it."""
         return self.encoding.cells
 
     @property
@@ -188,7 +196,7 @@ class Mechanism(ABC):
 
 
 class FamilyTable(Mapping[type, Entry], Generic[Entry]):
-    """What one part of the program has for each family of mechanisms, by the family's class.
+    """Entries of one part of the program for each family of mechanisms, by the family's class.
 
     `of` returns the entry of the mechanism's class or of its nearest base. The entry for
     `Mechanism` must be right for every mechanism; the others may be faster.

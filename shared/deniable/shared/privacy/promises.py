@@ -1,4 +1,4 @@
-"""What ε means, in words that a person can check: odds, and nothing that is not true.
+"""Promises: ε in words that a person can check, as odds, and nothing that is not true.
 
 Odds are rounded up: what is said is never less than what is given away.
 """
@@ -58,7 +58,7 @@ def percent(units: int) -> str:
 
 
 def odds_change(billionths: int) -> str:
-    """What reports of this ε can do to what anyone believes about a person.
+    """Return how much reports of this ε can change what anyone believes about a person.
 
     >>> odds_change(2_000_000_000)
     'by a factor of at most 7.4 (ε 2)'

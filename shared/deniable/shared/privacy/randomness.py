@@ -1,4 +1,4 @@
-"""Where randomness comes from: the kernel, anew for every report.
+"""Randomness from the kernel, drawn for every report.
 
 A `Draw` is asked for a number of bits, a multiple of 8, and answers with a uniform whole number of
 that many bits. Nothing is kept between calls: a pool of random bytes would be handed on to both
@@ -17,7 +17,9 @@ def kernel_draw(bits: int) -> int:
 
 
 def random_pause() -> None:
-    """Some microseconds, a random number of them, from the kernel and from nothing else. The same
-    operations take some nanoseconds more for one number than for another, as a processor guesses
-    and keeps; each answer is given once, so that nobody sees the average."""
+    """Some microseconds, a random number of them, from the kernel and from nothing else.
+
+    The same operations take some nanoseconds more for one number than for another, as a processor
+    guesses and keeps; each answer is given once, so that nobody sees the average.
+    """
     sum(range(kernel_draw(16) >> 6))

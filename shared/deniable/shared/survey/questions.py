@@ -26,7 +26,7 @@ MAX_PAIR_CELLS = 1_024  # counts of a pair: cells of one question times cells of
 
 
 def parse_question(reader: Reader) -> Question:
-    """A question from its part of a document; what is left out is chosen for the least error."""
+    """Read a question from its part of a document; defaults are chosen for the least error."""
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
     question = _parsed(KINDS[kind], reader, name)
     options = question.labels if "options" in question.fields() else ()
@@ -45,12 +45,12 @@ def parse_question(reader: Reader) -> Question:
 
 
 def question_document(question: Question) -> dict[str, Any]:
-    """The published form: everything chosen, and every probability in units of 2^-64."""
+    """Return the published form: everything chosen, and every probability in units of 2^-64."""
     return {**what_is_asked(question), **question.display.fields()}
 
 
 def what_is_asked(question: Question) -> dict[str, Any]:
-    """The same without the words for people, which change nothing."""
+    """Return the published form without the texts for people, which change nothing."""
     return {
         "name": question.name,
         "kind": question.kind,

@@ -119,8 +119,10 @@ class Sampler(Generic[Family]):
         return MARGINALS if self.mechanism.joint == DEPENDENT else JOINT
 
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        """Draw the counts of people who hold these answers: one row for all repetitions, or one
-        row for each."""
+        """Draw the counts of people who hold these answers.
+
+        `held` has one row for all repetitions, or one row for each.
+        """
         if self.mechanism.joint == SUMS:
             return self._of_symbols(held, repetitions, generator)
         counts = np.zeros((repetitions, self.mechanism.cells), np.int64)
@@ -165,7 +167,7 @@ class Sampler(Generic[Family]):
 
     @property
     def _amounts(self) -> Counts:
-        """What each symbol adds to each cell."""
+        """Amount that each symbol adds to each cell."""
         symbols = list(self.mechanism.encoding.symbols())
         amounts = np.zeros((len(symbols), self.mechanism.cells), np.int64)
         for row, symbol in zip(amounts, symbols, strict=True):

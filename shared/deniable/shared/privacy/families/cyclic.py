@@ -63,8 +63,11 @@ class CyclicDesign(SupportDesign):
         return [everything / (e * (self.speaking * SLACK) + (everything - self.speaking * SLACK))]
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """Both symbols are computed, and the same die serves for either, whatever the answer and
-        the outcome; adding 2^64 - blind carries where the roll is not among the blind ones."""
+        """Draw a report by the same operations for every answer and outcome.
+
+        Both symbols are computed, and the same die serves for either. Adding 2^64 - blind carries
+        where the roll is not among the blind ones.
+        """
         roll = draw(64 + DIE_BITS)
         die = roll >> 64
         seeing = (roll & LOW_64) + (ONE - self.blind) >> 64
@@ -122,5 +125,5 @@ class CyclicDesign(SupportDesign):
 
 
 def _faces(number: int, among: int) -> int:
-    """Of 2^128, those for which  die * among >> 128  is this number."""
+    """Return how many of the 2^128 faces have die * among >> 128 equal to this number."""
     return -(-(number + 1) * DIE // among) - -(-number * DIE // among)

@@ -54,7 +54,7 @@ class GroupedDesign(Mechanism):
         return self.each.integers
 
     def randomize(self, answer: Options, draw: Draw) -> int:
-        """The group first; then the design's report of its option."""
+        """Draw the group first, then the design's report of its option."""
         group = draw(64) * self.groups >> 64
         return self.encoding.joined(group, self.each.randomize(answer[group], draw))
 
@@ -79,13 +79,15 @@ class GroupedDesign(Mechanism):
         return self.each.is_whole() and sum(self.shares) == ONE and min(self.shares) > 0
 
     def predicted_error(self, reports: int) -> float:
-        """Of one option's share, from the groups that estimates come from."""
+        """Return the standard error of one option's share, by the final groups."""
         return self.each.predicted_error(1) * math.sqrt(self.groups / self.final / reports)
 
     def floor(self, reports: int) -> float:
-        """The share from which on an answer that nobody has listed is found, with a probability of
-        99 %, by its options in all groups (server/estimation/text_search.py): as measured. Proved
-        it is from 1.6 to 2.2 times that (tests/server/estimation/test_texts_floor.py)."""
+        """Return the share from which on an unlisted answer is found with a probability of 99 %.
+
+        It is found by its options in all groups (server/estimation/text_search.py): as measured. It
+        is proved from 1.6 to 2.2 times that (tests/server/estimation/test_texts_floor.py).
+        """
         crowded = max(1.0, ENOUGH_OPTIONS / self.size)
         one = self.each.variance(1, 0.0) * self.groups * crowded
         return FLOOR * math.sqrt(one / max(reports, 1))
@@ -107,7 +109,7 @@ class GroupedDesign(Mechanism):
 
 
 def grouped(design: type[SupportDesign]) -> type[GroupedDesign]:
-    """The mechanism for texts that has this design in every group."""
+    """Return the mechanism for texts that has this design in every group."""
 
     class Made(GroupedDesign):
         name, label = f"grouped-{design.name}", f"grouped {design.label}"

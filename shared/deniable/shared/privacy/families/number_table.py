@@ -57,7 +57,7 @@ class NumberTable(Mechanism):
 
     @classmethod
     def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
-        """As a document has it; ValueError if it cannot."""
+        """Return the table that a document states; ValueError if there is none."""
         return cls(epsilon, steps)
 
     @property
@@ -68,7 +68,7 @@ class NumberTable(Mechanism):
     @property
     @abstractmethod
     def values(self) -> tuple[Fraction, ...]:
-        """What each symbol counts for, in steps, ascending: every row's mean is its answer."""
+        """Value of each symbol in steps, ascending; under each row their mean is its answer."""
 
     def bias(self) -> str | None:
         if list(self.values) != sorted(self.values):
@@ -81,12 +81,15 @@ class NumberTable(Mechanism):
 
     @classmethod
     def takes_grid(cls) -> bool:
-        """Whether a survey chooses its steps."""
+        """Return whether a survey chooses its steps."""
         return len(cls.sizes) > 1
 
     def randomize(self, answer: Position, draw: Draw) -> int:
-        """Client: the symbol for a number at this position. Adding 2^64 - 1 - coin carries into
-        the next point exactly where the coin is below the share of the way to it."""
+        """Return the symbol for a number at this position.
+
+        Adding 2^64 - 1 - coin carries into the next point exactly where the coin is below the share
+        of the way to it.
+        """
         roll = draw(128)
         point = (answer + FAR + LOW_64 - (roll >> 64) >> 64) - (FAR >> 64)
         return bisect_right(self._cumulative[point], roll & LOW_64)
@@ -106,8 +109,10 @@ class NumberTable(Mechanism):
         return all(sum(row) == ONE and min(row) > 0 for row in self.rows)
 
     def likeliest(self, symbol: int) -> tuple[int, int]:
-        """From which answer to which this symbol is most probable: what it says. Remainders of
-        rounding are no reason to say less."""
+        """Return the first and the last answer at which this symbol is most probable: what it says.
+
+        Remainders of rounding do not count.
+        """
         column = [row[symbol] for row in self.rows]
         least = max(column) - (max(column) >> ALIKE_BITS)
         most = [answer for answer, weight in enumerate(column) if weight >= least]
@@ -130,7 +135,10 @@ class NumberTable(Mechanism):
         return worst
 
     def variance(self, reports: int, position: float) -> float:
-        """Of an estimated mean in units of the range, when everybody is at this point of it."""
+        """Return the variance of the estimated mean when everybody is at this position.
+
+        In units of the range.
+        """
         below = min(int(position * self.steps), self.steps - 1)
         share = position * self.steps - below
         low, high = self._point_variances[below], self._point_variances[below + 1]
@@ -138,8 +146,11 @@ class NumberTable(Mechanism):
         return spread / (reports * self.steps**2)
 
     def worst_variance(self, reports: int) -> float:
-        """The same at the worst point: with two neighbours' variances a and b, the parabola over
-        the share of the way between them is highest at (1 + b - a) / 2, or at an end."""
+        """Return the variance at the worst point.
+
+        With two neighbours' variances a and b, the parabola over the share of the way between them
+        is highest at (1 + b - a) / 2, or at an end.
+        """
         points = self._point_variances
         worst = 0.0
         for low, high in pairwise(points):
@@ -148,7 +159,10 @@ class NumberTable(Mechanism):
         return worst / (reports * self.steps**2)
 
     def least_variance(self, reports: int) -> float:
-        """The same at the best point, which is one of the grid's: no more noise is ever certain."""
+        """Return the variance at the best point: no more noise is ever certain.
+
+        It is one of the grid's points.
+        """
         return min(self._point_variances) / (reports * self.steps**2)
 
     def predicted_error(self, reports: int) -> float:
@@ -167,8 +181,10 @@ class NumberTable(Mechanism):
 
     @cached_property
     def _cumulative(self) -> tuple[Row, ...]:
-        """Rows to search: padded to 2^b - 1 entries that no roll reaches, so that every search
-        takes exactly b steps, whatever the answer and the roll."""
+        """Rows to search, padded so that every search takes exactly b steps.
+
+        They have 2^b - 1 entries, of which no roll reaches the last ones.
+        """
         last = self.symbols - 1
         padding = (ONE,) * (2 ** last.bit_length() - 1 - last)
         return tuple((*accumulate(row[:-1]), *padding) for row in self.rows)
@@ -186,8 +202,10 @@ class NumberTable(Mechanism):
 
 
 class GatheredTable(NumberTable):
-    """`inside[d - 1]` is the probability of a symbol d steps away that is no end of the range,
-    and `ends[d - 1]` that of an end d steps away; staying takes the remainder.
+    """Square table that is known by the distance from its diagonal.
+
+    `inside[d - 1]` is the probability of a symbol d steps away that is no end of the range, and
+    `ends[d - 1]` that of an end d steps away. Staying takes the remainder.
     """
 
     inside: tuple[int, ...]

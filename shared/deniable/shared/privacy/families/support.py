@@ -44,13 +44,15 @@ class SupportDesign(Mechanism):
 
     @property
     def cells_are_options(self) -> bool:
-        """Whether each cell counts the reports that support the option with its number."""
+        """True if each cell counts the reports that support the option with its number."""
         return type(self).supported_by is SupportDesign.supported_by
 
     @property
     def sums_are_bounded(self) -> bool:
-        """Whether Chernoff's bound holds for how many of any set of options a report supports: the
-        options are independent, exclusive, or negatively dependent."""
+        """True if Chernoff's bound holds for how many of any options a report supports.
+
+        The options are independent, exclusive, or negatively dependent.
+        """
         return self.cells_are_options and self.joint != DEPENDENT
 
     def rate(self, cell: int, answer: int) -> int:
@@ -59,11 +61,11 @@ class SupportDesign(Mechanism):
         return self.keep if cell == answer else self.lie
 
     def unbiased_share(self, rate: Any) -> Any:  # Any: a fraction, or an array of floats
-        """From a rate of reports to a share of people; exact where the rate is a Fraction."""
+        """Convert a rate of reports to a share of people; exact where the rate is a Fraction."""
         return (rate * ONE - self.lie) / (self.keep - self.lie)
 
     def supported_by(self, cell: int) -> Iterable[int]:
-        """The options that every count in this cell supports, ascending."""
+        """Return the options that every count in this cell supports, ascending."""
         return (cell,)
 
     def bias(self) -> str | None:
@@ -89,12 +91,15 @@ class SupportDesign(Mechanism):
         return spread / (reports * ((self.keep - self.lie) / ONE) ** 2)
 
     def predicted_error(self, reports: int) -> float:
-        """At shares that are all alike, which is the root mean square error for any shares."""
+        """Return the error at shares that are all alike.
+
+        It is the root mean square error for any shares.
+        """
         return math.sqrt(self.variance(reports, 1 / self.options))
 
     @property
     def leverage(self) -> float:
-        """For each option that the report supports, or does not support."""
+        """Leverage on each option that the report supports, or does not support."""
         return max(ONE - self.lie, self.lie) / (self.keep - self.lie)
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here

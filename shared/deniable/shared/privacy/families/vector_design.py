@@ -52,10 +52,10 @@ class VectorDesign(Mechanism):
     @classmethod
     @abstractmethod
     def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
-        """As a document has it; ValueError if it cannot."""
+        """Return the design that a document states; ValueError if there is none."""
 
     def answer_at(self, number: int) -> Placed:
-        """Of all vectors those along the axes, to and fro: their mean is zero."""
+        """Return one of the vectors along the axes, in both directions: their mean is zero."""
         direction = [0.0] * self.dimension
         direction[number // 2] = (AXIS, -AXIS)[number % 2]
         return direction, ONE
@@ -84,13 +84,15 @@ class VectorDesign(Mechanism):
 
     @property
     def least_error(self) -> float:
-        """The least that `whole_error` of one report can be, of any randomizer of this ε."""
+        """The least that `whole_error` of one report can be, for any randomizer of this ε."""
         gain, _ = best_cap(self.dimension, float(self.epsilon))
         return 1 / gain
 
     def whole_error(self, reports: int) -> float:
-        """The root of the mean squared length of what the mean vector is off, people drawn at
-        random, where the mean is short: elsewhere it is less."""
+        """Return the root mean squared length of the mean vector's error.
+
+        For people drawn at random whose mean is short. Elsewhere it is less.
+        """
         return 1 / (self.gain * math.sqrt(reports))
 
     def n_variance(self) -> float:
@@ -101,7 +103,7 @@ class VectorDesign(Mechanism):
         return 1.0
 
     def predicted_error(self, reports: int) -> float:
-        """Of a coordinate, as a share of its range from -1 to 1."""
+        """Return the error of a coordinate, as a share of its range from -1 to 1."""
         return self.whole_error(reports) / (2 * math.sqrt(self.dimension))
 
     @property

@@ -78,7 +78,7 @@ Kept = TypeVar("Kept", bound=Mechanism)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Mechanism]]:
-    """Those that answer this kind of question, or all, by name."""
+    """Return the mechanisms that answer this kind of question, or all, by name."""
     listed: list[type[Mechanism]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
     return {each.name: each for each in listed if kind in (None, each.kind)}
 
@@ -86,27 +86,29 @@ def mechanisms(kind: str | None = None) -> dict[str, type[Mechanism]]:
 def support_design(
     kind: str, epsilon: Epsilon, options: int | None = None, name: str | None = None
 ) -> SupportDesign:
-    """The named design, or the one whose squared errors, summed over the options, are least."""
+    """Return the named design, or the one with the least sum of squared errors."""
     return _least_error([each for each in DESIGNS if each.kind == kind], epsilon, options, name)
 
 
 def number_table(
     epsilon: Epsilon, steps: int | None = None, name: str | None = None
 ) -> NumberTable:
-    """The named table on the named grid; what is left out is chosen for the least variance of
-    the worst answer."""
+    """Return the named table on the named grid.
+
+    What is left out is chosen for the least variance of the worst answer.
+    """
     return _least_error(TABLES, epsilon, steps, name)
 
 
 def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
-    """The named design, or the one of least error."""
+    """Return the named design, or the one of least error."""
     return _least_error(VECTORS, epsilon, dimension, name)
 
 
 def text_design(
     epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
 ) -> GroupedDesign:
-    """The named design in so many groups, or the one whose errors are least."""
+    """Return the named design in so many groups, or the one whose errors are least."""
     chosen = _least_error(GROUPED, epsilon, buckets, name)
     return type(chosen)(epsilon, buckets, groups, final)
 
@@ -114,12 +116,12 @@ def text_design(
 def mechanism(
     kind: str, epsilon: Epsilon, size: int | None = None, name: str | None = None
 ) -> Mechanism:
-    """The one that a question of this kind would have."""
+    """Return the mechanism that a question of this kind would have."""
     return _least_error(list(mechanisms(kind).values()), epsilon, size, name)
 
 
 def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
-    """The least and the largest size that a mechanism of this kind takes, or the named one."""
+    """Return the least and largest size that a mechanism of this kind, or the named one, takes."""
     named = mechanisms(kind).values() if name is None else [mechanisms(kind)[name]]
     return min(each.sizes[0] for each in named), max(each.sizes[-1] for each in named)
 
@@ -127,7 +129,7 @@ def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
 def _least_error(
     listed: Sequence[type[Kept]], epsilon: Epsilon, size: int | None, name: str | None
 ) -> Kept:
-    """Callers check name and size first: `mechanisms` and `sizes` say what there is."""
+    """Return the fitting mechanism of least error; callers check name and size first."""
     fitting = [
         each(epsilon, each.best_size(epsilon) if size is None else size)
         for each in listed

@@ -83,8 +83,11 @@ class KClosest(VectorDesign):
         return self.codewords, self.closest, self.far
 
     def randomize(self, answer: Placed, draw: Draw) -> int:
-        """The same operations for every vector: all codewords are ordered, by a bisection of
-        always so many steps, and all probabilities added up."""
+        """Draw a report by the same operations for every vector.
+
+        All codewords are ordered, by a bisection of a fixed number of steps, and all probabilities
+        are added up.
+        """
         direction, length = answer
         roll = draw(SEED_BITS + 64 + 64)
         seed, coin, pick = roll & LOW_64, roll >> 64 & LOW_64, roll >> 128
@@ -104,7 +107,10 @@ class KClosest(VectorDesign):
         return list(chain.from_iterable(self._pairs[each] for each in chosen))
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Of the codeword, given the seed: that does not depend on the answer."""
+        """Return the probability of the codeword, given the seed.
+
+        The seed does not depend on the answer.
+        """
         from fractions import Fraction
 
         return Fraction(_row(self, symbol & LOW_64, answer)[symbol >> SEED_BITS], ONE)
@@ -129,7 +135,10 @@ class KClosest(VectorDesign):
 
 
 def _least_of(keys: Sequence[int], chosen: int) -> int:
-    """The least of so many largest keys, all different: bit by bit, always so many steps."""
+    """Return the least of the `chosen` largest keys, bit by bit in a fixed number of steps.
+
+    No two keys are equal.
+    """
     least = 1 << KEY_BITS
     for bit in range(KEY_BITS - 1, -1, -1):
         higher = least | 1 << bit
@@ -145,7 +154,7 @@ def _row(mechanism: KClosest, seed: int, answer: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _enough(epsilon: Epsilon, dimension: int) -> tuple[int, int]:
-    """The fewest codewords that come near the least error, and how many of them are close."""
+    """Return the fewest codewords that come near the least error, and how many are close."""
     from math import expm1
 
     best, mass = best_cap(dimension, float(epsilon))

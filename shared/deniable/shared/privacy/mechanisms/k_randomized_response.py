@@ -40,7 +40,9 @@ class KRandomizedResponse(OneOption):
 
     def randomize(self, answer: int, draw: Draw) -> int:
         """The same operations, on whole numbers of the same length, for a lie and for the truth.
-        Where others would compare, which a processor guesses, a carry or a borrow tells."""
+
+        Where others would compare, which a processor guesses, a carry or a borrow tells.
+        """
         roll = draw(64)
         other = (roll + self._beyond) // self.lie & self._mask  # of a lie: 0 .. options - 2
         beyond = (other + 2**21 - answer >> 20) - 1  # 1 where other >= answer, else 0

@@ -100,9 +100,11 @@ def least_variance_steps(epsilon: Epsilon) -> int:
 
 
 def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:
-    """The inverse of the unrounded table, applied. The table is (r^|i - j|) times a diagonal, and
-    the inverse of (r^|i - j|) is tridiagonal: over 1 - r^2, it has 1 + r^2 inside, 1 at the ends
-    and -r beside them."""
+    """The inverse of the unrounded table, applied.
+
+    The table is (r^|i - j|) times a diagonal, and the inverse of (r^|i - j|) is tridiagonal: over 1
+    - r^2, it has 1 + r^2 inside, 1 at the ends and -r beside them.
+    """
     last = len(vector) - 1
     result = []
     for i, x in enumerate(vector):

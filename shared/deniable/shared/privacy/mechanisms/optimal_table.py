@@ -58,8 +58,11 @@ class OptimalTable(NumberTable):
 
     @classmethod
     def best_size(cls, epsilon: Epsilon) -> int:
-        """Finer where there is less noise, as rounding to the grid adds up to a quarter of a step,
-        squared; a coarser one has fewer symbols."""
+        """Return a finer grid where there is less noise.
+
+        Rounding to the grid adds up to a quarter of a step, squared. A coarser grid has fewer
+        symbols.
+        """
         return MOST_STEPS if epsilon.billionths > FINER_ABOVE else MOST_STEPS // 2
 
     @classmethod
@@ -104,7 +107,7 @@ class OptimalTable(NumberTable):
         return None
 
     def _biases(self) -> list[int]:
-        """How far each row's mean is from its answer, in units of 2^-128 of a step."""
+        """Return each row's bias, in units of 2^-128 of a step."""
         return [
             sum(map(mul, row, self._value_units)) - answer * VALUE_UNIT * ONE
             for answer, row in enumerate(self.rows)

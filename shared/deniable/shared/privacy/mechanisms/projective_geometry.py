@@ -92,7 +92,7 @@ class Geometry:
 
 
 def geometries(options: int) -> Iterator[Geometry]:
-    """Of each field the smallest one that has so many points, where it has not too many symbols."""
+    """Yield the smallest geometry of each field that has enough points and few enough symbols."""
     for p, s, hits in FIELDS:
         t = 2
         while (made := Geometry(p, s, t, hits)).points < options:
@@ -114,9 +114,11 @@ def difference_set(geometry: Geometry) -> array[int]:
 
 
 def _sequence(taps: Sequence[int], p: int, length: int) -> list[int]:
-    """0, ..., 0, 1, and so on: v(n + m) is the sum of taps[i] v(n + i). As raising to the power p
-    is linear, the same holds with every distance p^j times as long: so whole stretches are made at
-    once."""
+    """0, ..., 0, 1, and so on: v(n + m) is the sum of taps[i] v(n + i).
+
+    As raising to the power p is linear, the same holds with every distance p^j times as long: so
+    whole stretches are made at once.
+    """
     m = len(taps)
     places = [i for i in range(m) if taps[i]]
     factors = [taps[i] for i in places]

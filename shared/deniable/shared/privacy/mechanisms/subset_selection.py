@@ -109,8 +109,11 @@ class SubsetSelection(ManyOptions):
         )[0]
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Of uniform sets: those that are drawn are off by less than 2^-72 of it, and by the same
-        for every answer on the same side."""
+        """Return the probability for uniform sets.
+
+        Those that are drawn are off by less than 2^-72 of it, and by the same for every answer on
+        the same side.
+        """
         from fractions import Fraction
 
         k, d = self.options, self.chosen
@@ -136,9 +139,11 @@ class SubsetSelection(ManyOptions):
 
 
 def least(of: int, count: int, planes: Sequence[int]) -> list[int]:
-    """Of a set, the options with the `count` least keys, and these with the next one. Each plane
-    has the options whose key has its next bit clear; no two keys are alike; there are more
-    options than `count`."""
+    """Return the options of a set with the `count` least keys, and these with the next one.
+
+    Each plane has the options whose key has its next bit clear; no two keys are alike; there are
+    more options than `count`.
+    """
     bounds = [0, of]
     for plane in planes:
         middle = bounds[0] | bounds[1] & plane
@@ -153,8 +158,10 @@ def option_of(of: int, number: int, places: Sequence[int]) -> int:
 
 
 def best_subset(epsilon: Epsilon, options: int) -> int:
-    """The d of least variance (d e^ε + k - d)^2 / (d (k - d)): one of the two whole numbers next to
-    k / (e^ε + 1), compared exactly."""
+    """Return the size d of least variance (d e^ε + k - d)^2 / (d (k - d)).
+
+    It is one of the two whole numbers next to k / (e^ε + 1), compared exactly.
+    """
     e = exp_interval(*epsilon.ratio, PRECISION)
     below = max(1, (options << PRECISION) // (e.high + (1 << PRECISION)))
 

@@ -56,8 +56,10 @@ class Unary(ManyOptions):
 
     @property
     def bit_rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """One bit's table: row 0 for an option that is not the answer, row 1 for the answer;
-        columns: bit clear, bit set."""
+        """One bit's table: row 0 for an option that is not the answer, row 1 for the answer.
+
+        Columns: bit clear, bit set.
+        """
         return (ONE - self.lie, self.lie), (ONE - self.keep, self.keep)
 
     def randomize(self, answer: int, draw: Draw) -> int:

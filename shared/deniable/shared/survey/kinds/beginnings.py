@@ -1,4 +1,4 @@
-"""Which beginning of a text each group reports, and its bucket: a public hash.
+"""Beginnings of a text: which one each group reports, and its bucket, by a public hash.
 
 A text of `length` bytes is 2 length hex digits; shorter ones are filled with zeros. Group 0 hashes
 the first four digits, the next group one more, and so on up to all of them; then come FINAL groups
@@ -31,7 +31,7 @@ class Beginnings:
 
     @cached_property
     def digits(self) -> tuple[int, ...]:
-        """How many each group hashes."""
+        """The number of digits that each group hashes."""
         every = 2 * self.length
         return (*range(FIRST, every + 1), *(every for _ in range(FINAL)))
 
@@ -47,7 +47,7 @@ class Beginnings:
         )
 
     def of(self, text: bytes) -> tuple[int, ...]:
-        """The bucket in each group of a text that has been filled to its length."""
+        """Return the bucket in each group of a text that has been filled to its length."""
         digits = text.hex()
         return tuple(
             self._bucket(head, digits[: count - 1].encode(), int(digits[count - 1], 16))
@@ -55,7 +55,7 @@ class Beginnings:
         )
 
     def words(self, group: int, beginnings: Sequence[bytes]) -> bytes:
-        """Of each beginning the sixteen words that its continuations are hashed to."""
+        """Return, for each beginning, the sixteen words that its continuations are hashed to."""
         head = self.heads[group]
         return b"".join(sha256(head + each).digest() for each in beginnings)
 

@@ -78,16 +78,21 @@ class Choice(ShareQuestion):
         return self.options
 
     def place(self, answer: object) -> int | None:
-        """What is not listed is the option that takes the others, if there is one. What is looked
-        up is a new text, whose hash nothing has kept, of the same length as all others."""
+        """Return the option's number.
+
+        An answer that is not listed is the option that takes the others, if there is one. The
+        lookup is of a new text, whose hash nothing has kept, as long as all others.
+        """
         text = ("", answer)[issubclass(type(answer), str)]
         numbers, most, filling, other = self._listed
         return numbers.get((text[:most] + filling)[:most], other)  # type: ignore[index]  # a text
 
     @cached_property
     def _listed(self) -> tuple[dict[str, int], int, str, int | None]:
-        """The numbers by filled texts; how long such texts are; what fills them; the number that
-        others go to."""
+        """The numbers by filled texts.
+
+        How long such texts are; what fills them; the number that others go to.
+        """
         most = max(map(len, self.options)) + 1
         filling = FILL * (most if most * len(self.options) <= MOST_FILLED else 1)
         numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}

@@ -66,8 +66,11 @@ class Number(MeanQuestion):
         return self.low, self.high
 
     def place(self, answer: object) -> Position | None:
-        """Where in the range an answer lies, rounded up to 2^-64 of a step; clamped to it. Whole
-        numbers, floats, decimals and fractions, also numpy's; not-a-number is none."""
+        """Return where in the range an answer lies, clamped to it.
+
+        Rounded up to 2^-64 of a step. Whole numbers, floats, decimals and fractions are numbers,
+        also numpy's. Not-a-number is none.
+        """
         value = _nearest_float(answer, *self._around)
         fits = value == value
         low, high, least, finest, beyond, factor, span = self._scale
@@ -87,9 +90,12 @@ class Number(MeanQuestion):
 
     @cached_property
     def _scale(self) -> tuple[float, float, int, int, int, int, int]:
-        """Both ends; the least exponent that matters, and that of a unit, both as a float has them;
-        FAR ranges less the low end, in such units, so that every dividend has the same length; the
-        range in units of 2^-64 of a step; the range in such units."""
+        """Both ends.
+
+        The least exponent that matters, and that of a unit, both as a float has them; FAR ranges
+        less the low end, in such units, so that every dividend has the same length; the range in
+        units of 2^-64 of a step; the range in such units.
+        """
         (low, over_low), (high, over_high) = (
             self.low.as_integer_ratio(),
             self.high.as_integer_ratio(),
@@ -110,10 +116,12 @@ class Number(MeanQuestion):
 
 
 def _nearest_float(answer: object, below: int, above: int) -> float:
-    """The number that an answer is, next to a float, clamped where it is whole, since most whole
-    numbers have no float; not-a-number for what is none. Every way of
-    reading is gone for every answer, on a stand-in where it is not the answer's own: neither what
-    it is nor how large shows in what is done."""
+    """Return the float nearest to an answer, or not-a-number for what is no number.
+
+    A whole number is clamped first, since most whole numbers have no float. Every way of reading is
+    tried for every answer, on a stand-in where it is not the answer's own: neither the kind of
+    value nor its size shows in what is done.
+    """
     way = WAYS.get(type(answer), OTHER)
     values: list[Any] = [0.5, 1, 0.5, None]  # Any: a stand-in for each way
     values[way] = answer

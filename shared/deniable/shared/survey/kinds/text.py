@@ -66,8 +66,10 @@ class Text(Question):
         )
 
     def place(self, answer: object) -> Options | None:
-        """The buckets of the text's whole characters in its first bytes. Where one of these cannot
-        be shown on a line, or all are blank, it is no text."""
+        """The buckets of the text's whole characters in its first bytes.
+
+        Where one of these cannot be shown on a line, or all are blank, it is no text.
+        """
         text = ("", answer)[issubclass(type(answer), str)]
         spaces, zeros = self._fills
         filled = (text[: self.length] + zeros)[: self.length]  # type: ignore[index]  # a text
