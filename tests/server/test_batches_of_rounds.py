@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.server.estimation import intervals
-from deniable.server.estimation.root_finding import brent
+from deniable.server.estimation.roots import brent
 from deniable.server.results import SurveyEstimates, estimate_cache
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import Survey

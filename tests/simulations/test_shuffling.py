@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from deniable.server.estimation.shuffling import STEP, report_epsilon, shuffled_delta
+from deniable.server.estimation.amplification import STEP, report_epsilon, shuffled_delta
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse

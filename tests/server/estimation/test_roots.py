@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from deniable.server.estimation.root_finding import brent, least, roots
+from deniable.server.estimation.roots import brent, least, roots
 
 Array = npt.NDArray[np.float64]
 Family = Callable[[Any, Any], Any]  # of arrays, and of single numbers

@@ -9,7 +9,7 @@ from math import comb
 
 import pytest
 
-from deniable.server.estimation.shuffling import shuffled_delta, shuffled_epsilon
+from deniable.server.estimation.amplification import shuffled_delta, shuffled_epsilon
 
 # n, ε₀, ε at δ = 1e-6: the numerical bound of Feldman, McMillan, Talwar (2023), which another
 # program of the privacy blanket gives, too

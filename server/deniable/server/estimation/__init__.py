@@ -4,7 +4,7 @@
 about people like these (`intervals`, and `anytime_valid` while a round is open) and about these
 very people (`finite_population`) into `statements`. `distribution`, `crosstab` and `differences`
 estimate more from the same counts; `text_search` and `text_estimates` find frequent texts;
-`forgery_test` notices forged reports, and `shuffling` is about what a shuffler adds.
+`forgery_test` notices forged reports, and `amplification` is about what a shuffler adds.
 """
 
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.finite_population import hull, places_of, positions
-from deniable.server.estimation.root_finding import deduplicate_rows, roots
+from deniable.server.estimation.roots import deduplicate_rows, roots
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
@@ -76,7 +76,7 @@ def holders(counts: Array, people: Array, design: SupportDesign, confidence: flo
 def mean(values: Array, counts: Array, confidence: float) -> Interval:
     """Limits for the mean of people like these, from reports of ascending `values`.
 
-    For as many means as `values` or `counts` has rows.
+    There are as many means as `values` or `counts` has rows.
     """
     needed = _needed(confidence)
     return _bets(values, counts, needed), -_bets(-values[..., ::-1], counts[..., ::-1], needed)
@@ -95,10 +95,10 @@ def _needed(confidence: float) -> float:
 
 
 def lowest_rate(counts: Array, reports: Array, confidence: float) -> Array:
-    """The least rate under which the capital is not yet there.
+    """Return the least rate under which the capital is not yet there.
 
-    One tilt alone is there at log(1 + r (e^t - 1)) = (t count - needed) / n: all of them together
-    are there at a higher one.
+    One tilt alone is there at log(1 + r (e^t - 1)) = (t count - needed) / n. All of them together
+    are there at a higher rate.
     """
     needed, of = _needed(confidence), reports[..., None]
     tilts = _around(counts, reports)

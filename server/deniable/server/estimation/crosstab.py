@@ -37,10 +37,10 @@ Interval = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Joint:
-    """Joint shares.
+    """Joint shares of two questions' answers.
 
     Each array holds one number for each answer of the first question and each of the second, the
-    second question's answers within the first's; a row for each round.
+    second question's answers within the first's. Of several rounds it has a row for each.
     """
 
     estimate: Array
@@ -77,10 +77,7 @@ class Pair:
 
     @property
     def answers(self) -> Sequence[Cells]:
-        """The number of reports that support one answer, the other, and both.
-
-        And of all reports. For each two answers.
-        """
+        """Support counts for each two answers: of one, of the other, of both; and the reports."""
         one, other = self.one[..., :, None], self.other[..., None, :]
         reports = np.asarray(self.reports)[..., None, None]
         return np.broadcast_arrays(one, other, self.both, reports)

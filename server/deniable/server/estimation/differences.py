@@ -71,7 +71,8 @@ class Differences:
 def side(found: Sequence[Statements], like: Interval, these: Interval | None) -> Side:
     """Return the side that some rounds make, with limits about people like these.
 
-    And about these people where a round of either side is read while reports still arrive.
+    Where a round of either side is read while reports still arrive, it has limits about these
+    people too.
     """
     every = Statements.of_rounds(found)
     return Side(every.estimate, every.noise, every.step, like, these)

@@ -98,7 +98,7 @@ def distributions(
 ) -> list[Distribution | None]:
     """Estimate the distribution for each row of counts.
 
-    None where the intervals would be too wide. With `looks` they hold at every look together.
+    It is None where the intervals would be too wide. With `looks` they hold at every look together.
     """
     found: list[Distribution | None] = [None] * len(counts)
     parts = [informative_parts(table, each, confidence, looks) for each in counts.sum(1).tolist()]
@@ -140,10 +140,7 @@ def _in_parts(
 def band(
     table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool = False
 ) -> Interval:
-    """Return limits for the share at or below every point, all of them together.
-
-    For each row of counts.
-    """
+    """Return simultaneous limits for the shares at or below every point, for each row of counts."""
     values, misfit = cumulative_values(table, parts)
     each = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
     low, high = _limits(values, counts, each, looks, misfit)

@@ -22,7 +22,7 @@ from deniable.server.estimation import (
 )
 from deniable.server.estimation.estimate import CONFIDENCE, Estimate, Points
 from deniable.server.estimation.point_estimates import support_counts
-from deniable.server.estimation.root_finding import least
+from deniable.server.estimation.roots import least
 from deniable.server.estimation.statements import Counted, Interval
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.thresholds import ONE
@@ -204,7 +204,7 @@ class ShareCounts(Counted):
 class VectorCounts(Counted):
     """Estimates of a mean vector.
 
-    Limits about people like these hold for these people, too: for them the noise alone is less.
+    Limits about people like these hold for these people, too: their noise alone is less.
     """
 
     def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:

@@ -1,11 +1,11 @@
 """Limits for these very people, a finite population: only the noise is random, nobody is drawn.
 
-Of n fixed people k hold it. They are not drawn, only the noise is: the reports that support the
-option are  C ~ Bin(k, p) + Bin(n - k, q),  which is less dispersed than the reports of people
-drawn at random, Bin(n, r). That holds for each option by itself, however a report's options depend
-on each other: reports are independent, and each supports it with rate p or q. The lower limit is
-the least k with P[C >= c] > tail, the upper one mirrors it: two one-sided tests, each of which
-errs with at most (1 - confidence) / 2.
+Shares: of n fixed people k hold an option. They are not drawn, only the noise is: the reports that
+support the option are  C ~ Bin(k, p) + Bin(n - k, q),  which is less dispersed than the reports of
+people drawn at random, Bin(n, r). That holds for each option by itself, however a report's options
+depend on each other: reports are independent, and each supports it with rate p or q. The lower
+limit is the least k with P[C >= c] > tail, the upper one mirrors it: two one-sided tests, each of
+which errs with at most (1 - confidence) / 2.
 
 Up to SMALL reports the tails are summed. Above it a saddlepoint gives the tail [1], to within 3 per
 cent of itself, and the limits are moved out by that much; where counts vary so little that a single
@@ -19,12 +19,10 @@ distance: that of the law at the end, moved as far as the count lies off.
 [1] Daniels 1987, "Tail probability approximations", International Statistical Review 55(1): the
     second continuity correction of Lugannani and Rice's formula.
 
-Limits for the mean of these very people's numbers: they are not drawn, only the noise is.
-
-A report of a number at position x has the mean x and a variance V(x) that the table tells. Nobody
-knows where these n people are, but of all places with the mean m none have more noise than W(m), W
-being the least concave function above V (Jensen). Nor have they more than the reports vary, S,
-since the people themselves differ too. So the limits are those m for which
+Means: a report of a number at position x has the mean x and a variance V(x) that the table tells.
+Nobody knows where these n people are, but of all places with the mean m none have more noise than
+W(m), W being the least concave function above V (Jensen). Nor have they more than the reports vary,
+S, since the people themselves differ too. So the limits are those m for which
 
     |mean of the reports - m|  <=  z √(min(W(m), S) / n) + (highest value - lowest value) / n
 
@@ -44,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation import intervals
-from deniable.server.estimation.root_finding import brent, deduplicate_rows, least, roots
+from deniable.server.estimation.roots import brent, deduplicate_rows, least, roots
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.thresholds import ONE
@@ -222,9 +220,9 @@ def _logit(rate: Any) -> Any:
 
 
 def _summed(counts: Array, people: Array, keep: float, lie: float, tail: float) -> Cells:
-    """Return for each count the least k of 0 ..
+    """Return for each count the least number of holders whose P[C >= count] is above the tail.
 
-    N whose P[C >= count] is above the tail; else n + 1.
+    It is n + 1 where no number of 0 to n is.
     """
     holders, beyond = _binomials(keep), _tails(lie)
     wanted = np.clip(counts[:, None] - np.arange(SMALL + 1), 0, SMALL + 1).astype(np.int64)
@@ -263,7 +261,7 @@ PLACES = 256  # about so many are looked at, and at least two for each step
 def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interval:
     """Limits for the mean of these people, as positions in the range from 0 to 1.
 
-    From at least one report.
+    There must be at least one report.
     """
     values = positions(table)
     if len(values) == 2:
@@ -347,10 +345,7 @@ def places_of(table: NumberTable) -> Array:
 
 
 def hull(places: Array, heights: Array) -> tuple[Array, Array]:
-    """Return the corners of the least concave function above these heights.
-
-    By Andrew's monotone chain.
-    """
+    """Return the corners of the least concave function above these heights (monotone chain)."""
     kept: list[int] = []
     for here in range(len(places)):
         while len(kept) > 1 and _is_below(places, heights, kept[-2], kept[-1], here):

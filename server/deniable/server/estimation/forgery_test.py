@@ -50,7 +50,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.point_estimates import support_counts
-from deniable.server.estimation.root_finding import least
+from deniable.server.estimation.roots import least
 from deniable.shared.privacy.encoding import UNIT
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.families.grouped import GroupedDesign
@@ -256,9 +256,9 @@ def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> floa
 
 @lru_cache(maxsize=32)
 def _scores(table: NumberTable) -> tuple[Array, Array, Array]:
-    """Each row a score of symbols, from 0 to 1.
+    """Return scores of symbols from 0 to 1, their largest expectations, and the table's logarithms.
 
-    The most that it can be expected to be; and the logarithms of the table.
+    Each row is one score.
     """
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     weights = np.linalg.pinv(rows)

@@ -1,9 +1,9 @@
-"""Clopper-Pearson limits of a rate, for many counts at once, at any number of reports.
+"""Intervals for a rate and for a bounded mean, at any number of reports, for many counts at once.
 
-With c successes in n trials the limits are the quantiles of Beta(c, n - c + 1) and
-Beta(c + 1, n - c). They cover at least as often as they say, at every n and every rate. They also
-do so where each trial has a rate of its own, as with people whose answers are fixed: such a sum is
-less dispersed than a binomial of the same mean [2].
+Rates have Clopper-Pearson limits [1]. With c successes in n trials the limits are the quantiles of
+Beta(c, n - c + 1) and Beta(c + 1, n - c). They cover at least as often as they say, at every n and
+every rate. They also do so where each trial has a rate of its own, as with people whose answers are
+fixed: such a sum is less dispersed than a binomial of the same mean [2].
 
 And where only n of N fixed people were asked, each with the same probability, so that given n all
 sets of n are alike: the limits are then about all N, those included who were not asked. With r_i
@@ -20,18 +20,9 @@ Beta quantiles are slow: where both shapes are above 500 the Cornish-Fisher expa
 whose error is below 2.5e-5 standard deviations there. The limit is moved out by 1e-4, so nothing of
 the coverage is lost.
 
-[1] Clopper, Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
-    binomial", Biometrika 26(4).
-[2] Hoeffding 1956, "On the distribution of the number of successes in independent trials",
-    Annals of Mathematical Statistics 27(3).
-[3] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
-    the American Mathematical Society 22(2).
-
-An interval for the mean of values of a bounded range, at any number of reports.
-
-It is Clopper-Pearson's interval, carried from two values to many. With c_j reports of value v_j,
-let G_j be independent gamma variables of shape c_j, one more for the end of the range in question.
-The upper limit is the (1 + confidence) / 2 quantile of
+The mean of values of a bounded range has Clopper-Pearson's interval, carried from two values to
+many. With c_j reports of value v_j, let G_j be independent gamma variables of shape c_j, one more
+for the end of the range in question. The upper limit is the (1 + confidence) / 2 quantile of
 
     sum_j v_j G_j / sum_j G_j           shape of the highest value: c_m + 1
 
@@ -39,17 +30,23 @@ and the lower limit mirrors it. With two values these are quantiles of beta dist
 Clopper-Pearson. The extra unit is what was not seen and yet may be there: without a single report
 of the highest value its probability may still be 3.7 / n. For many reports it is the normal
 interval. That it covers for every bounded distribution is a conjecture of Gaffke's, open and
-unrefuted [1]; the tests measure it for our tables, where it holds with room to spare at small n.
+unrefuted [4]; the tests measure it for our tables, where it holds with room to spare at small n.
 Where n of N fixed people were asked, at random, it is about all N: their reports' mean has the same
 expectation as that of n people drawn anew, and a variance that is no larger, since nobody is asked
 twice. With two values it is proved (`clopper_pearson`), with more it is measured too.
 
 With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
-gives the probability of it [2], too high by 2 per cent of itself at the most, and so errs outward.
+gives the probability of it [5], too high by 2 per cent of itself at the most, and so errs outward.
 
-[1] Learned-Miller, Thomas 2019, "A new confidence interval for the mean of a bounded random
+[1] Clopper, Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
+    binomial", Biometrika 26(4).
+[2] Hoeffding 1956, "On the distribution of the number of successes in independent trials",
+    Annals of Mathematical Statistics 27(3).
+[3] Borcea, Brändén, Liggett 2009, "Negative dependence and the geometry of polynomials", Journal of
+    the American Mathematical Society 22(2).
+[4] Learned-Miller, Thomas 2019, "A new confidence interval for the mean of a bounded random
     variable", arXiv 1905.06208.
-[2] Lugannani, Rice 1980, "Saddle point approximation for the distribution of the sum of
+[5] Lugannani, Rice 1980, "Saddle point approximation for the distribution of the sum of
     independent random variables", Advances in Applied Probability 12(2).
 """
 
@@ -61,7 +58,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.root_finding import brent, deduplicate_rows
+from deniable.server.estimation.roots import brent, deduplicate_rows
 
 Array = npt.NDArray[np.float64]
 
@@ -114,7 +111,7 @@ ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
 def bounded_mean(values: Array, counts: Array, confidence: float) -> Interval:
     """Interval of the mean that `counts` reports of ascending `values` were drawn from.
 
-    For as many means as `values` or `counts` has rows.
+    There are as many means as `values` or `counts` has rows.
     """
     tail = (1 - confidence) / 2
     low = -_upper(-values[..., ::-1], counts[..., ::-1], tail)

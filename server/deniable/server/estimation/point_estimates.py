@@ -1,52 +1,42 @@
-"""The nearest possible shares: none below 0, all adding up to 1.
+"""Point estimates and standard errors of shares, means and vectors, from the cells of a tally.
 
-The Euclidean projection on the simplex: one number is taken from every share, and what falls below
-0 becomes 0. Fewer errors in all than the raw estimates, but each share is biased: it stands beside
-them, never instead.
+Support counts: how many reports support each option. By default the counts of the cells are added
+up for each option that a cell speaks for, as `supported_by` states it: exact for any design. Where
+cells are options there is nothing to add. A cyclic design has too many symbols and options for
+that: its sums for all options at once are the correlation of the counts with the difference set,
+around the circle, by the fast Fourier transform. They are whole numbers, to which its rounding
+errors, about 1e-15 of all reports, are rounded away.
 
-Source: Duchi, Shalev-Shwartz, Singer, Chandra 2008, "Efficient projections onto the l1-ball for
-learning in high dimensions", ICML.
-
-Number of reports that support each option, from the cells that a tally keeps.
-
-By default the counts of the cells are added up for each option that a cell speaks for, as
-`supported_by` states it: exact for any design. Where cells are options there is nothing to add. A
-cyclic design has too many symbols and options for that: its sums for all options at once are the
-correlation of the counts with the difference set, around the circle, by the fast Fourier transform.
-They are whole numbers, to which its rounding errors, about 1e-15 of all reports, are rounded away.
-
-Shares of people who hold each option, or say yes, from how many reports support it.
-
-A report supports an option with rate  r = f p + (1 - f) q,  f being the share of people who hold
-it, p and q the probabilities `keep` and `lie` that the mechanism realises. Hence
+Shares: a report supports an option with rate  r = f p + (1 - f) q,  f being the share of people who
+hold it, p and q the probabilities `keep` and `lie` that the mechanism realises. Hence
 
     f = (r - q) / (p - q)            unbiased with r = count / reports
 
 The interval is Clopper-Pearson's for r, sent through the same line. The standard error is that of
 people drawn at random, at the possible share nearest to the estimate, so that it is never 0.
+The consistent shares are the nearest possible ones [1]: one number is taken from every share, and
+what falls below 0 becomes 0. They err less in total, but each is biased: they stand next to the
+raw estimates, never in their place.
 
-The mean of a number that people were asked for, from how many reports bear each symbol.
-
-Each symbol stands for a value such that every row of the table has its answer as mean; so the mean
-of the values of all reports is unbiased. It is summed in whole numbers and made a float once. The
-interval is that of `bounded_mean`; with two symbols it is Clopper-Pearson's exactly.
+Means: each symbol stands for a value such that every row of the table has its answer as mean; so
+the mean of the values of all reports is unbiased. It is summed in whole numbers and made a float
+once. The interval is that of `bounded_mean`; with two symbols it is Clopper-Pearson's exactly.
 
 The standard error is that of the reports' values, people drawn at random, and at least that of the
 table's noise where that is least: a few reports may all be equal by chance.
 
-The mean vector, each of its coordinates with an interval, from the sums of reported codewords.
+Vectors: a codeword has mean gain v for whoever holds v, so the mean codeword divided by the gain is
+unbiased for the mean vector. Its standard error is that of the codewords' coordinates, from the
+sums of their squares: people drawn at random. What an honest report's square is expected to be lies
+between `across` and `along`, and so does what is taken for it: few reports may be alike by chance.
+The interval is normal: coordinates of random directions have lighter tails than normal ones. All
+codewords have length one: so the squared error of the whole vector is, unbiased, (1 - |mean
+codeword|^2) / ((n - 1) gain^2), and its expectation at most 1 / (n gain^2).
 
-A codeword has mean gain v for whoever holds v, so the mean codeword divided by the gain is unbiased
-for the mean vector. Its standard error is that of the codewords' coordinates, from the sums of
-their squares: people drawn at random. What an honest report's square is expected to be lies between
-`across` and `along`, and so does what is taken for it: few reports may be alike by chance. The
-interval is normal: coordinates of random directions have lighter tails than normal ones.
-
-[1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
+[1] Duchi, Shalev-Shwartz, Singer, Chandra 2008, "Efficient projections onto the l1-ball for
+    learning in high dimensions", ICML.
+[2] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
     Mathematical Statistics 41(5).
-
-All codewords have length one: so the squared error of the whole vector is, unbiased,
-(1 - |mean codeword|^2) / ((n - 1) gain^2), and its expectation at most 1 / (n gain^2).
 """
 
 from __future__ import annotations
@@ -279,7 +269,7 @@ def deviations(reports: int, confidence: float, *, looks: bool) -> float:
     """Return how many standard errors an interval reaches.
 
     Those of a normal distribution, or of a normal mixture of its likelihood ratios, which holds at
-    every look together [1].
+    every look together [2].
     """
     if not looks:
         return NormalDist().inv_cdf((1 + confidence) / 2)

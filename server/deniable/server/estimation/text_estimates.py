@@ -12,9 +12,8 @@ cannot make it. Whole steps are added: those of random buckets rounded up, a tex
 In the same way the estimate of a text's share is off by what lies in random buckets: its noise, and
 whatever other texts share its own.
 
-Texts that stand out, each with share, interval and p-value, from the final groups alone.
-
-The candidates come from the other groups' reports, so nothing in the final groups depends on which
+Texts that stand out have a share, an interval and a p-value, from the final groups alone. The
+candidates come from the other groups' reports, so nothing in the final groups depends on which
 they are. At most TESTED are tested, in LOOKS looks: what is found in one is taken out of the counts
 for the next, so that frequent texts hide no others. A text is found in a look if its p-value is at
 most FALSE_DISCOVERY / (LOOKS tested). So the probability that any text is found of which there is
@@ -178,9 +177,10 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
 
 
 def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
-    """Each candidate's share, not-a-number where it does not stand out.
+    """Return each candidate's share and p-value, and what the buckets hold of all others.
 
-    Its p-value, times all that were made; and the buckets' shares without what was found.
+    The share is not-a-number where a candidate does not stand out. The p-value is multiplied by the
+    number of tests.
     """
     left, tested = final.shares, buckets.shape[1]
     shares, p = np.full(tested, np.nan), np.ones(tested)

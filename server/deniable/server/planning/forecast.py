@@ -2,7 +2,7 @@
 
 `n_variance` is n times the variance that noise and rounding add: of an option's share where shares
 are all alike, or of the mean of numbers that all stand at the worst place, with the range as
-[-1, 1]. The least that any local mechanism can have is in `least_variance.py`.
+[-1, 1]. The least that any local mechanism can have is in `variances.py`.
 
 A text is an option of as many as there are buckets, of which the final groups' reports tell;
 `floor` is the share from which on it is found at all. How close to the limit that is, is not known.
@@ -11,7 +11,7 @@ How many direct answers carry as much depends on how people differ: here their a
 evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
 deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
 
-A plan in two sentences: how exact, for how many people; and what as many direct answers tell.
+Two sentences sum it up: how exact, for how many people; and how many direct answers tell as much.
 """
 
 from __future__ import annotations

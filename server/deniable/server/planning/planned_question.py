@@ -1,7 +1,4 @@
-"""A question to plan, from what a command's options or a form's fields say.
-
-Which mechanism a question gets, and which others could take it.
-"""
+"""The question to plan, from the options of a command or the fields of a form."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from deniable.server.estimation.shuffling import report_epsilon, usual_delta
+from deniable.server.estimation.amplification import report_epsilon, usual_delta
 from deniable.server.planning.planned_question import Asked, choose, undecided
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
@@ -106,10 +106,7 @@ def told(epsilon: float, options: int) -> float:
 
 @lru_cache(maxsize=32)
 def least_of_a_number(epsilon: Epsilon) -> float | None:
-    """Return the least variance of a mean.
-
-    None where the search finds no table, or ends below this ε.
-    """
+    """Return the least variance of a mean, if the search finds a table at this ε."""
     from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, optimal_table
     from deniable.server.surveys.table_search import NoTable
 

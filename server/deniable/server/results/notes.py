@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
+from deniable.server.estimation.amplification import shuffled_epsilon
 from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.shuffling import shuffled_epsilon
 from deniable.server.estimation.text_estimates import FALSE_DISCOVERY
 from deniable.server.results.document import Shuffled
 from deniable.server.results.estimate_cache import EstimateCache

@@ -1,4 +1,4 @@
-"""Codewords: directions that a public seed stands for, the same on every machine.
+"""Codewords: directions that a public seed stands for, and how far such directions reach.
 
 Codewords come in pairs: number 2 i is a direction u, number 2 i + 1 its opposite. The d coordinates
 of u are odd whole numbers, which take two bytes each, little-endian, of
@@ -15,16 +15,15 @@ No coordinate is zero, hence no length is.
 No product or sum below leaves what a float holds exactly, and a square root and a quotient are
 rounded alike everywhere: the order of codewords along a vector is the same on every machine.
 
-How far random directions reach along a given one, in d dimensions: exact up to quadrature.
-
-For u drawn uniformly from the sphere and any v of length one, t = |<u, v>| = sin θ has the density
+How far they reach along a given direction, in d dimensions, is exact up to quadrature. For u drawn
+uniformly from the sphere and any v of length one, t = |<u, v>| = sin θ has the density
 2 cos^(d - 2) θ / B(1/2, (d - 1)/2) in θ. From it come, for those of n such directions that reach
 farthest, the means of t and t^2, and what the best randomizer of vectors can do: the one that
 reports a direction with <u, v> >= x, a cap, more often than any other by a factor e^ε.
 
-Simpson's rule, in steps that become smaller to the end, where little is left; the error is below
-a part in 10^7 (tests compare it with
-scipy, and with draws). Nothing private depends on it: a device reads the integers of its survey.
+Simpson's rule takes steps that become smaller to the end, where little is left; its error is below
+a part in 10^7 (tests compare it with scipy, and with draws). Nothing private depends on it: a
+device reads the integers of its survey.
 
 Sources: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, "Protection against reconstruction and its
 applications in private federated learning", arXiv:1812.00984, for the cap; Asi, Feldman, Talwar
@@ -94,9 +93,9 @@ REACH = 10  # standard deviations: beyond them next to nothing lies
 
 @dataclass(frozen=True)
 class Caps:
-    """At places x from 0 on: P[t > x], E[t.
+    """Moments of t beyond each place x from 0 on, and the places' weights in Simpson's rule.
 
-    T > x], E[t^2; t > x]; and the probability of each, as Simpson's rule has it.
+    They are P[t > x], E[t; t > x] and E[t^2; t > x].
     """
 
     weights: Sequence[float]
@@ -152,9 +151,9 @@ def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float
 
 
 def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
-    """Return the largest mean along v that a report of ε can have, PrivUnit's.
+    """Return the largest mean along v that a report of ε can have, and P[t > x] of its cap.
 
-    And P[t > x] of its cap.
+    It is PrivUnit's.
     """
     found, more = caps(dimension), math.expm1(epsilon)
     gains = [
@@ -168,7 +167,7 @@ def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
 def _beyond(values: Sequence[float], half: float) -> list[float]:
     """Return the integrals from each step to the end, by Simpson's rule.
 
-    Values are at steps and between.
+    `values` are at steps and halfway between them.
     """
     total, sums = 0.0, [0.0]
     for n in range(len(values) - 1, 0, -2):

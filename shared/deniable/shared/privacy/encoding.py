@@ -71,7 +71,7 @@ class Encoding(ABC):
     def from_json(self, value: object) -> int:
         """Return the symbol that JSON holds.
 
-        The ValueError says what was expected and never repeats the value.
+        The ValueError names what was expected and never repeats the value.
         """
 
 
@@ -146,10 +146,10 @@ class BitSet(Encoding):
 
 @dataclass(frozen=True)
 class Codeword(Encoding):
-    """A seed in the lowest bits, above it the number of one of its codewords.
+    """Seed in the lowest bits, and above it the number of one of its codewords.
 
-    Each coordinate of the codeword, at length one, is added in units of 2^-30, to the nearest; in
-    the cells after them the square of its nearest whole number of 2^-15.
+    Each coordinate of the codeword, at length one, is added in units of 2^-30, to the nearest. The
+    cells after them take the square of its nearest whole number of 2^-15.
     """
 
     cells: int

@@ -69,9 +69,9 @@ class Mechanism(ABC):
         """The integers that define it, as PROTOCOL.md lists them."""
 
     def bias(self) -> str | None:
-        """Return why estimates from its reports are biased.
+        """Return why estimates from its reports are biased, or None.
 
-        None if they are not, or if the family does not know.
+        None also where the family does not know.
         """
         return None
 
@@ -106,7 +106,7 @@ class Mechanism(ABC):
     def worst_ratio(self) -> tuple[int, int]:
         """Return the largest P[symbol | one answer] / P[symbol | another], or slightly more.
 
-        As numerator and denominator.
+        It is a numerator and a denominator.
         """
 
     @abstractmethod

@@ -17,9 +17,9 @@ def kernel_draw(bits: int) -> int:
 
 
 def random_pause() -> None:
-    """Some microseconds, a random number of them, from the kernel and from nothing else.
+    """Pause for a random number of microseconds, drawn from the kernel.
 
     The same operations take some nanoseconds more for one number than for another, as a processor
-    guesses and keeps; each answer is given once, so that nobody sees the average.
+    guesses and keeps. Each answer is given once, so nobody sees the average.
     """
     sum(range(kernel_draw(16) >> 6))

@@ -11,7 +11,7 @@ that of sampling: `exact_drawn`, `measured_drawn`, `error_drawn`. No mechanism o
 a smaller error than `limit` and `limit_drawn`; they are null where no limit is known.
 
 A shuffler lets reports use a larger ε₀ each, as they are mixed with those of n honest people; the
-planner computes the same ε₀ (`deniable.server.estimation.shuffling`). Where each person sends
+planner computes the same ε₀ (`deniable.server.estimation.amplification`). Where each person sends
 several reports, shufflers can do better, at least in theory.
 """
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.shuffling import DELTA
+from deniable.server.estimation.amplification import DELTA
 from deniable.simulations.engine import option
 from deniable.simulations.engine.figures import LOOKS, Look, new_figure
 from deniable.simulations.engine.study import Row, Table

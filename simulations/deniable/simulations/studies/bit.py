@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.shuffling import report_epsilon
+from deniable.server.estimation.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE

@@ -14,7 +14,7 @@ The JSON form: `options`, `rows` (`model` local, shuffled or central, `estimator
 `limit`, the least error of any estimator of the model for many people, null for shuffled reports)
 and `findings`.
 
-Sources: those of `deniable.server.estimation.shuffling`.
+Sources: those of `deniable.server.estimation.amplification`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.server.estimation.shuffling import report_epsilon
+from deniable.server.estimation.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE

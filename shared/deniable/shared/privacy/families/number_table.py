@@ -135,10 +135,8 @@ class NumberTable(Mechanism):
         return worst
 
     def variance(self, reports: int, position: float) -> float:
-        """Return the variance of the estimated mean when everybody is at this position.
-
-        In units of the range.
-        """
+        """Return the variance of the estimated mean when everybody is at this position of the
+        range."""
         below = min(int(position * self.steps), self.steps - 1)
         share = position * self.steps - below
         low, high = self._point_variances[below], self._point_variances[below + 1]

@@ -107,10 +107,7 @@ class KClosest(VectorDesign):
         return list(chain.from_iterable(self._pairs[each] for each in chosen))
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Return the probability of the codeword, given the seed.
-
-        The seed does not depend on the answer.
-        """
+        """Return the probability of the codeword, given the seed, which no answer changes."""
         from fractions import Fraction
 
         return Fraction(_row(self, symbol & LOW_64, answer)[symbol >> SEED_BITS], ONE)

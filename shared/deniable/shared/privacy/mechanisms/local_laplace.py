@@ -100,10 +100,10 @@ def least_variance_steps(epsilon: Epsilon) -> int:
 
 
 def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:
-    """The inverse of the unrounded table, applied.
+    """Apply the inverse of the unrounded table.
 
     The table is (r^|i - j|) times a diagonal, and the inverse of (r^|i - j|) is tridiagonal: over 1
-    - r^2, it has 1 + r^2 inside, 1 at the ends and -r beside them.
+    - r^2, it has 1 + r^2 inside, 1 at the ends and -r next to them.
     """
     last = len(vector) - 1
     result = []

@@ -1,11 +1,10 @@
-"""Projective geometry: report a set of options that is one of few, told by its number.
+"""Projective geometry: report a set of options that is one of few, named by its number.
 
 Options are points of a finite geometry, a report is one of its hyperplanes, which speaks for the
 points on it: a share 1 / q of them where the field has q elements, any two as often together as by
 chance. A hyperplane through the answer is e^ε times as probable as any other. There are hardly
 more symbols than options, so a report is two bytes or three, where a set of them would be
-thousands; the tally counts symbols. How that is drawn: `shapes/cyclic.py`. Where the sets come
-from: `geometries.py`.
+thousands; the tally counts symbols. `families/cyclic.py` draws them.
 
 Privacy: a symbol has two probabilities, w / N and w / N + (1 - w) / r, whatever the sets are: only
 their size r enters. w is rounded up, and (1 + 2^-100) put in front of the second makes up for
@@ -21,16 +20,12 @@ Up to ε = 4 and 65,536 options it is within 2.3 % of the least.
 Local hashing with the linear functions as its family, whose collisions are the same for any two
 options, is this; with q = 2 it is Hadamard response.
 
-Source: Feldman, Nelson, Nguyen, Talwar 2022, "Private frequency estimation via projective
-geometry", ICML.
-
-Finite geometries, written as sets on a circle: which symbols speak for which options.
-
-Let ω generate the field of q^t elements over the field F of q = p^s, and L be a linear function of
-it with values in F. Options are ω^x, x = 0 .. K - 1 with K = (q^t - 1) / (q - 1): no two of them
-differ by a factor in F only. Symbol y speaks for option x where L(ω^(x + y)) lies in S, that is
-where x + y, modulo N, is in the set D = {d: L(ω^d) in S}. Counting pairs (L(a), L(b)) of two such
-elements, which are uniform but for the pair of both zero,
+The sets come from finite geometries, written as sets on a circle. Let ω generate the field of q^t
+elements over the field F of q = p^s, and L be a linear function of it with values in F. Options are
+ω^x, x = 0 .. K - 1 with K = (q^t - 1) / (q - 1): no two of them differ by a factor in F only.
+Symbol y speaks for option x where L(ω^(x + y)) lies in S, that is where x + y, modulo N, is in the
+set D = {d: L(ω^d) in S}. Counting pairs (L(a), L(b)) of two such elements, which are uniform but
+for the pair of both zero,
 
     N = (q^t - 1) / h                    symbols, h being how many factors of F keep S as it is
     r = (|S| q^(t - 1) - z) / h          of them speak for an option, z = 1 if 0 is in S, else 0
@@ -44,8 +39,9 @@ The values of L(ω^d) obey a linear recurrence over the field of p, of degree m 
 polynomial is primitive. We take the first one, by its coefficients as a number in base p. With
 s > 1, L(ω^d) = 0 where the recurrence is 0 at d, d + K, ... d + (s - 1) K.
 
-Source: Singer 1938, "A theorem in finite projective geometry and some applications to number
-theory", Transactions of the American Mathematical Society 43(3).
+Sources: Feldman, Nelson, Nguyen, Talwar 2022, "Private frequency estimation via projective
+geometry", ICML; for the sets Singer 1938, "A theorem in finite projective geometry and some
+applications to number theory", Transactions of the American Mathematical Society 43(3).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A text of `length` bytes is 2 length hex digits; shorter ones are filled with zeros. Group 0 hashes
 the first four digits, the next group one more, and so on up to all of them; then come FINAL groups
 that hash all digits, each in its own way. From one beginning to the next there are sixteen ways, so
-texts that nobody has listed are found digit by digit (server/estimation/texts/).
+texts that nobody has listed are found digit by digit (server/estimation/text_search.py).
 
     bucket(digits) = word number <last digit> of SHA-256(head of the group, all digits but the last)
 

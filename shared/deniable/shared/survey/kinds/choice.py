@@ -78,10 +78,9 @@ class Choice(ShareQuestion):
         return self.options
 
     def place(self, answer: object) -> int | None:
-        """Return the option's number.
+        """Return the option's number, or that of `other` for an answer that is not listed.
 
-        An answer that is not listed is the option that takes the others, if there is one. The
-        lookup is of a new text, whose hash nothing has kept, as long as all others.
+        The lookup is of a new text, whose hash nothing has kept, as long as all others.
         """
         text = ("", answer)[issubclass(type(answer), str)]
         numbers, most, filling, other = self._listed
@@ -89,10 +88,8 @@ class Choice(ShareQuestion):
 
     @cached_property
     def _listed(self) -> tuple[dict[str, int], int, str, int | None]:
-        """The numbers by filled texts.
-
-        How long such texts are; what fills them; the number that others go to.
-        """
+        """Return the numbers by filled texts, the texts' length, their filling, and the number of
+        `other`."""
         most = max(map(len, self.options)) + 1
         filling = FILL * (most if most * len(self.options) <= MOST_FILLED else 1)
         numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}

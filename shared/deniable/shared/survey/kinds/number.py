@@ -66,10 +66,11 @@ class Number(MeanQuestion):
         return self.low, self.high
 
     def place(self, answer: object) -> Position | None:
-        """Return where in the range an answer lies, clamped to it.
+        """Return where in the range an answer lies, clamped to it and rounded up to 2^-64 of a
+        step.
 
-        Rounded up to 2^-64 of a step. Whole numbers, floats, decimals and fractions are numbers,
-        also numpy's. Not-a-number is none.
+        Whole numbers, floats, decimals and fractions are numbers, also numpy's. Not-a-number is
+        none.
         """
         value = _nearest_float(answer, *self._around)
         fits = value == value
@@ -90,11 +91,11 @@ class Number(MeanQuestion):
 
     @cached_property
     def _scale(self) -> tuple[float, float, int, int, int, int, int]:
-        """Both ends.
+        """Return both ends of the range, and what `place` needs to scale a float's digits.
 
-        The least exponent that matters, and that of a unit, both as a float has them; FAR ranges
-        less the low end, in such units, so that every dividend has the same length; the range in
-        units of 2^-64 of a step; the range in such units.
+        That is: the least exponent that matters and that of a unit, both as a float has them; FAR
+        ranges less the low end, in such units, so that every dividend has the same length; the
+        range in units of 2^-64 of a step; the range in such units.
         """
         (low, over_low), (high, over_high) = (
             self.low.as_integer_ratio(),

@@ -66,7 +66,7 @@ class Text(Question):
         )
 
     def place(self, answer: object) -> Options | None:
-        """The buckets of the text's whole characters in its first bytes.
+        """Return the buckets of the text's whole characters in its first bytes.
 
         Where one of these cannot be shown on a line, or all are blank, it is no text.
         """

@@ -77,10 +77,10 @@ class Vector(Question):
         return tuple(map(str, range(self.mechanism.dimension)))
 
     def place(self, answer: object) -> Placed | None:
-        """Its direction, and its length in units of 2^-64.
+        """Return its direction, and its length in units of 2^-64; what is longer than 1 counts as
+        1.
 
-        What is longer than 1 counts as 1. Sequences and arrays of so many numbers; where one of
-        them is not-a-number it is none.
+        Sequences and arrays of so many numbers are vectors. One with a not-a-number is none.
         """
         dimension = self.mechanism.dimension
         listed = _listed(answer, dimension + 1)

@@ -14,7 +14,7 @@ curator can also run a local mechanism, which is better where people are few and
 many options, the price of unary against the first is (n / 2) / cosh(ε / 4)^2.
 
 The limit is the least sum of squared errors of any local mechanism where all shares are equal, for
-many people: (k - 1)^2 / (n T) when people are drawn (`planning/least_variance.py` of the server).
+many people: (k - 1)^2 / (n T) when people are drawn (`planning/variances.py` of the server).
 Errors of these designs, summed over the options, do not depend on the shares. From n of about
 40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
 
@@ -35,8 +35,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.server.estimation.amplification import report_epsilon
 from deniable.server.estimation.point_estimates import support_counts, unbiased_share
-from deniable.server.estimation.shuffling import report_epsilon
 from deniable.server.planning.variances import ADD_OR_DELETE, REPLACE_ONE, least_of_a_share, told
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign

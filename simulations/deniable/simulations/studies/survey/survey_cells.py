@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deniable.server.estimation import Estimate, estimates
-from deniable.server.estimation.shuffling import report_epsilon
+from deniable.server.estimation.amplification import report_epsilon
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader

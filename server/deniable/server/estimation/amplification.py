@@ -19,12 +19,9 @@ else, or tell what they reported, hide nobody.
     approximate differential privacy", SODA.
 [2] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
 
-How much more a report may say where a shuffler mixes it with others.
-
-A shuffler passes on n reports in random order. If it is honest, and n people are, nobody learns
-more from them than (ε, δ) of any one, while each report is ε₀-private with an ε₀ that grows with n:
-the largest one is found by bisection of the divergence in `estimation/shuffled.py`, which has the
-sources. Without the shuffler, or among liars, ε₀ is all that a report promises.
+Conversely, ε₀ may grow with n while nobody learns more than (ε, δ) about anyone: the largest ε₀ is
+found by bisection of that divergence. Without the shuffler, or among liars, ε₀ is all that a report
+promises.
 """
 
 from __future__ import annotations
@@ -108,9 +105,10 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
 
 
 def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
-    """Counts and their probabilities, but for at most `tail` on either side (Bernstein's bound).
+    """Return counts and their probabilities, except at most `tail` on either side.
 
-    By the ratios of neighbours, so that no large logarithms cancel.
+    Bernstein's bound gives the ends, and the ratios of neighbours the probabilities, so that no
+    large logarithms cancel.
     """
     import numpy as np
 
