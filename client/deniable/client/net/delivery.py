@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from deniable.client.diagnostics import escaped
 from deniable.client.net.transport import Reply
@@ -36,8 +36,9 @@ def delivery_result(reply: Reply) -> DeliveryResult:
     The login page of a hotel network or the error page of a proxy does not.
     """
     if reply.status == 200:
-        return _accepted_or_refused(reply.body)
-    if reply.status == 202 and _is_held(reply.body):
+        return _accepted_or_refused(_table(reply.body))
+    held = _table(reply.body).get("held") if reply.status == 202 else None
+    if type(held) is int and held == 1:  # a relay has it on disk, and will forward it
         return DeliveryResult("relayed")
     if reply.status in FINAL and _is_problem(reply):
         return DeliveryResult("refused", f"status {reply.status}")
@@ -60,43 +61,30 @@ def retry_after_seconds(text: str | None) -> float:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
-def _accepted_or_refused(body: bytes) -> DeliveryResult:
+def _accepted_or_refused(table: dict[str, Any]) -> DeliveryResult:  # Any: JSON
+    counts: list[Any] = [table.get("accepted"), table.get("duplicates")]
+    refused = table.get("refused")
     unreadable = DeliveryResult(None, "the reply does not mention the envelope")
-    try:
-        table = json.loads(body)
-        accepted, refused = _whole(table["accepted"]), table["refused"]
-        accepted += _whole(table["duplicates"])
-        code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS) if refused else ""
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    if not (all(type(count) is int for count in counts) and isinstance(refused, list)):
         return unreadable
-    if code in PASSING:
-        return DeliveryResult(None, code)
-    if code:
-        return DeliveryResult("refused", code)
-    return DeliveryResult("accepted") if accepted > 0 else unreadable
+    if not refused:
+        return DeliveryResult("accepted") if sum(counts) > 0 else unreadable
+    if not (isinstance(refused[0], dict) and refused[0].get("code")):
+        return unreadable
+    code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS)
+    return DeliveryResult(None if code in PASSING else "refused", code)
 
 
-def _is_held(body: bytes) -> bool:
-    """Return whether a relay has the envelope on disk, and will forward it."""
+def _table(body: bytes) -> dict[str, Any]:  # Any: JSON
+    """Parse a JSON object; return an empty one if the body is anything else."""
     try:
         table = json.loads(body)
-        return isinstance(table, dict) and _whole(table["held"]) == 1
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
+    except (ValueError, RecursionError):
+        return {}
+    return table if isinstance(table, dict) else {}
 
 
 def _is_problem(reply: Reply) -> bool:
     """Return whether the reply is the server's own problem document, not a page of a proxy."""
-    if reply.content_type.partition(";")[0].strip().lower() != "application/problem+json":
-        return False
-    try:
-        problem = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(problem, dict) and problem.get("status") == reply.status
-
-
-def _whole(number: object) -> int:
-    if type(number) is not int:
-        raise TypeError("counts are whole numbers")
-    return number
+    kind = reply.content_type.partition(";")[0].strip().lower()
+    return kind == "application/problem+json" and _table(reply.body).get("status") == reply.status

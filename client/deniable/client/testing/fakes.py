@@ -69,6 +69,7 @@ class FakeServer:
         self.trouble: Trouble = ""
         self.requests: list[tuple[str, str]] = []  # method and path, in order
         self.sent: list[SentReport] = []
+        self.posted: list[bytes] = []  # every body, also of a retry
         self._now = now
         self._key = Ed25519PrivateKey.generate()
         self._listed: dict[str, tuple[Survey, dict[str, str]]] = {}
@@ -108,6 +109,8 @@ class FakeServer:
         timeout: float,  # noqa: ARG002 # the reply takes no time
     ) -> Reply:
         self.requests.append((method, path))
+        if method == "POST":
+            self.posted.append(body or b"")
         if self.trouble == "unreachable":
             raise Unreachable("no server is there")
         if self.trouble == "busy":

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, time
 from tempfile import TemporaryDirectory
 
 from deniable.client.client import Client
-from deniable.client.net.transport import Reply
 from deniable.client.policy import Policy
 from deniable.client.testing.fakes import Clock, FakeServer
 from deniable.shared.envelope import HEADER, decode_reports, parse_envelopes
@@ -22,25 +21,10 @@ MAX_EPSILON = "100000"  # so that only the survey limits it
 ROUNDS = 2
 
 
-class Recorder(FakeServer):
-    """A server that keeps every posted body."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
-        self.posted: list[bytes] = []
-
-    def request(
-        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
-    ) -> Reply:
-        if method == "POST":
-            self.posted.append(body or b"")
-        return super().request(method, path, body, content_type, timeout)
-
-
 def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[bytes, ...]:
     """Return the bodies that a new install posts when it gives these answers, round by round."""
     clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
-    server = Recorder(clock)
+    server = FakeServer(clock)
     asked = server.publish(survey)
     policy = Policy(keys=[server.key], max_epsilon_per_round=MAX_EPSILON, max_epsilon=MAX_EPSILON)
     clock.now = datetime.combine(asked.opens, time(12), UTC)
