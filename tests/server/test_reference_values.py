@@ -1,4 +1,4 @@
-"""Values that are known from elsewhere: read strictly, drawn beside the estimates, never stored."""
+"""Reference values: read strictly, drawn next to the estimates, never stored."""
 
 from __future__ import annotations
 

@@ -94,6 +94,7 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
+        has_public_page="public" in current_app.blueprints,
         url=request.url_root.rstrip("/"),
     )
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from flask import (
     Blueprint,
     Response,
-    current_app,
     jsonify,
     make_response,
     render_template,
@@ -54,10 +53,6 @@ def page(identifier: str) -> Response:
 @blueprint.get("/public/<identifier>.json")
 def as_json(identifier: str) -> Response:
     return _cached(jsonify(public(asked_for(identifier))))
-
-
-def has_public_pages() -> bool:
-    return blueprint.name in current_app.blueprints
 
 
 def public(published: PublishedSurvey) -> dict[str, Any]:  # Any: JSON

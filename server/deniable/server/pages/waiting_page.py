@@ -12,7 +12,6 @@ import secrets
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
@@ -24,7 +23,6 @@ from deniable.server.http.messages import JSON, HttpError
 from deniable.server.http.operations import readiness
 from deniable.server.pages.access import for_operators, pages, refused
 from deniable.server.pages.planner import PlannedQuestion, plan_question
-from deniable.server.pages.public_pages import has_public_pages
 from deniable.server.results import state_at
 from deniable.server.results.round_selection import rounds_in_memory
 from deniable.server.store import PublishedSurvey, Upload
@@ -51,16 +49,6 @@ class TestReport:
     sealed: bool
 
 
-@blueprint.app_context_processor
-def for_surveys() -> dict[str, Any]:  # Any: what templates read
-    return {
-        "survey_plan": survey_plan,
-        "report_by_hand": report_by_hand,
-        "reports_so_far": reports_so_far,
-        "has_public_pages": has_public_pages,
-    }
-
-
 @blueprint.get("/surveys/<identifier>/waiting.json")
 @require("analyst")
 def waiting_json(identifier: str) -> Response:
@@ -82,6 +70,7 @@ def send_test_report(identifier: str) -> ResponseReturnValue:
     return render_template("test_report.html", published=published, report=report)
 
 
+@blueprint.app_template_global()
 def reports_so_far(published: PublishedSurvey) -> int:
     """Return the number of reports of all rounds, of which only some are in memory at a time."""
     survey, store = published.survey, parts().store
@@ -93,6 +82,7 @@ def reports_so_far(published: PublishedSurvey) -> int:
     )
 
 
+@blueprint.app_template_global()
 def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
     """Plan the question that the address names, or the first."""
     questions = {question.name: question for question in published.survey.questions}
@@ -122,6 +112,7 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
     return TestReport(not problem, problem, len(body), described, survey.sealed_to is not None)
 
 
+@blueprint.app_template_global()
 def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
     """Return a shell command that sends one report, which counts.
 

@@ -99,7 +99,7 @@ class SurveyEstimates:
             repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
             left_out=self.selection.left_out or UNSET,
             notes=notes(survey),
-            annotations=events(survey, self._annotations) or UNSET,
+            annotations=events(survey, self._annotations) if self._annotations else UNSET,
             rounds=(),
         )
 
