@@ -153,7 +153,7 @@ def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_p
         assert wrong(look(tmp_path / "one", [waits | {"until": copies}], USUAL[:1])) == []
         sending = threading.Timer(3, lambda: here.send(envelope(asked, 1, round_number=685)))
         sending.start()
-        turned: Page = waits | {"until": "document.body.innerText.includes('99 more reports')"}
+        turned: Page = waits | {"until": "document.body.innerText.includes('99 to go')"}
         assert wrong(look(tmp_path / "two", [turned], USUAL[:1])) == []
         sending.join()
 
