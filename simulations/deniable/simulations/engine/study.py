@@ -93,7 +93,7 @@ STUDIES = {  # name: (module in `studies`, summary)
         "what privacy costs at best: local, central and none, against the limit",
     ),
     "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
-    "test": ("hypothesis_test", "people needed to tell two shares apart, in each model"),
+    "test": ("hypothesis_test", "people needed to distinguish two shares, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
     "mechanisms": (
@@ -106,11 +106,11 @@ STUDIES = {  # name: (module in `studies`, summary)
     ),
     "counts": (
         "counts",
-        "many counts of everybody: one drawn question against noise on each count",
+        "many counts of all people: one drawn question against noise on each count",
     ),
     "select": (
         "selection",
-        "which of many is the most: votes, and conditions as in model selection",
+        "selecting the best of many: votes, and conditions as in model selection",
     ),
     "median": ("median", "a median: local search against the exponential mechanism"),
     "regression": (
@@ -128,10 +128,10 @@ STUDIES = {  # name: (module in `studies`, summary)
     "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
     "shuffle": (
         "shuffled_count",
-        "what a shuffler would buy, between devices and a trusted server",
+        "what a shuffler would gain, between devices and a trusted server",
     ),
-    "attack": ("attack", "what attackers learn of one person, from counts and from reports"),
-    "compose": ("composition", "many rounds: ε in all, by every way of counting it"),
+    "attack": ("attack", "what attackers learn about one person, from counts and from reports"),
+    "compose": ("composition", "many rounds: their total ε, by every account"),
     "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise give away"),
 }
 ENTRY_POINT_GROUP = "deniable.studies"

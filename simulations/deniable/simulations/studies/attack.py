@@ -11,11 +11,6 @@ against the same people with deniable reports, by the devices' mechanism: from a
 reports, the best guess of one person's answer is right with probability e^ε / (1 + e^ε). Before an
 attack every answer is a fair coin, so a blind guess is right with probability one half.
 
-The JSON form: `options`, `rows` (`attack`, `model` none, central or local, `epsilon`, `parameter`:
-the largest error of a count, rounds, or people in the family; `right` the probability of a right
-guess, `exact` and `measured` with its Monte-Carlo error `error`, null where there is none) and
-`findings`.
-
 [1] Dinur, Nissim 2003, "Revealing information while preserving privacy"; Dwork, McSherry, Talwar
     2007, for decoding by linear programming.
 [2] Denning, Denning, Schwartz 1979, "The tracker".
@@ -28,6 +23,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -84,7 +80,7 @@ def cells(options: Options) -> Sequence[Cell]:
     ]
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     attack, model, parameter = str(cell["attack"]), str(cell["model"]), int(cell["parameter"])
     epsilon = Epsilon(str(cell["epsilon"])) if "epsilon" in cell else None
     row: Row = {"attack": attack, "model": model, "epsilon": str(epsilon) if epsilon else None}
@@ -101,9 +97,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
     return [{**row, **more, "measured": measured, "error": error}]
 
 
-def _reconstructed(
-    people: int, epsilon: Epsilon | None, off: int, generator: np.random.Generator
-) -> float:
+def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Generator) -> float:
     """Return the share of people whose answer is found."""
     answers = generator.integers(0, 2, people)
     if epsilon is not None:

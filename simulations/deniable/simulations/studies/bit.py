@@ -22,13 +22,6 @@ one [1], and geometric noise among releases of a count [2].
 [1] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
 [2] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
     STOC; Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents".
-
-The JSON form: `options`, `cells` (`model`, `mechanism`, `epsilon`, `people`, `exact`, `measured`,
-`measured_error`, `repetitions`, mean squared errors of these people's share; `exact_drawn`,
-`measured_drawn`, `error_drawn` of the population's; `limit`, `limit_drawn`, null for shuffled
-reports; `report_epsilon` of one report, null where there are none) and `prices` (`epsilon`,
-`people`, `geometric`, `laplace`, `drawn`: the local error divided by the central one, the last with
-geometric noise for the population).
 """
 
 from __future__ import annotations
@@ -39,6 +32,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.server.estimation.amplification import report_epsilon
@@ -65,7 +59,7 @@ from deniable.simulations.engine.comparison import (
 from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.population import drawn, fixed
-from deniable.simulations.studies.building_blocks import bars, paragraphs, sweep
+from deniable.simulations.studies.building_blocks import bars, grid, paragraphs
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -85,11 +79,7 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return sweep(options, "epsilon", "people")
-
-
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, people, times = str(cell["epsilon"]), int(cell["people"]), int(cell["repetitions"])
     share = float(cell["share"])
     yes = round(people * share)
@@ -128,7 +118,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 
 def _noise(
-    mechanism: RandomizedResponse, people: int, yes: int, times: int, generator: np.random.Generator
+    mechanism: RandomizedResponse, people: int, yes: int, times: int, generator: Generator
 ) -> Array:
     """Return the errors of the estimated share, where the people are fixed."""
     ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
@@ -136,11 +126,7 @@ def _noise(
 
 
 def _drawn_errors(
-    mechanism: RandomizedResponse,
-    people: int,
-    share: float,
-    times: int,
-    generator: np.random.Generator,
+    mechanism: RandomizedResponse, people: int, share: float, times: int, generator: Generator
 ) -> Array:
     """Return the errors where the people are drawn from a population with this share."""
     ones = drawn(mechanism, [1 - share, share], people, times, generator).counts[:, 1]
@@ -284,17 +270,17 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str, people: int) 
 def _price_figure(rows: Sequence[Row], share: float) -> matplotlib.figure.Figure:
     picture = new_figure(width=9.0, height=3.8)
     these, population = picture.subplots(1, 2)
-    grid = np.geomspace(0.05, 8, 100)
+    epsilons = np.geomspace(0.05, 8, 100)
     for series, curve, words in (
-        (GEOMETRIC, np.full_like(grid, 0.5), "against a trusted count with geometric noise"),
-        (LAPLACE, [laplace_price(float(e), 1) for e in grid], "against one with Laplace noise"),
+        (GEOMETRIC, np.full_like(epsilons, 0.5), "against a trusted count with geometric noise"),
+        (LAPLACE, [laplace_price(float(e), 1) for e in epsilons], "against one with Laplace noise"),
     ):
         bars(these, _measured_prices(rows, series, THESE), series.look)
-        these.plot(grid, curve, color=series.look.color, ls=series.look.dash, label=words)
+        these.plot(epsilons, curve, color=series.look.color, ls=series.look.dash, label=words)
     these.set(ylim=(0, 0.6), ylabel="price / people", title="These people, for each person asked")
     bars(population, _measured_prices(rows, GEOMETRIC, DRAWN), GEOMETRIC.look)
-    curve = [drawn_price(float(e), share) for e in grid]
-    population.plot(grid, curve, color=GEOMETRIC.look.color, label="for many people")
+    curve = [drawn_price(float(e), share) for e in epsilons]
+    population.plot(epsilons, curve, color=GEOMETRIC.look.color, label="for many people")
     population.set(yscale="log", ylabel="price", title="The population they are drawn from")
     for axes in (these, population):
         axes.set(xscale="log", xlabel="ε")
@@ -306,8 +292,10 @@ def _price_figure(rows: Sequence[Row], share: float) -> matplotlib.figure.Figure
 def _measured_prices(
     rows: Sequence[Row], series: Series, side: Side
 ) -> list[tuple[float, float, float]]:
-    """Return ε, the ratio of measured errors with the most people (for these people, per person),
-    and three of its standard errors."""
+    """Return ε, the ratio of measured errors, and three of its standard errors.
+
+    The ratios are those of the largest crowd; for these people they are per person.
+    """
     most, prices = max(number(row, "people") for row in rows), []
     for central in pick(rows, mechanism=series.mechanism, people=most):
         if not number(central, side.measured):
@@ -326,7 +314,7 @@ STUDY = Study(
     name="bit",
     question="What does it cost to ask a yes-or-no question without trusting the server?",
     options=OPTIONS,
-    cells=cells,
+    cells=grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

@@ -6,11 +6,12 @@ not depend on its question is here; what does not even depend on there being stu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from deniable.simulations.engine.comparison import Series, middle, number, pick
+from deniable.simulations.engine.comparison import Series, figure, middle, number, pick
 from deniable.simulations.engine.figures import FAINT, LIMIT_DASH, Look, new_figure
 from deniable.simulations.engine.study import Cell, Options, Row, Table
 
@@ -34,9 +35,16 @@ def sweep(options: Options, /, *names: str, **axes: Sequence[Any]) -> list[Cell]
     ]
 
 
+def grid(*names: str) -> Callable[[Options], list[Cell]]:
+    """Return the `cells` of a study that sweeps these options."""
+    return lambda options: sweep(options, *names)
+
+
 def cross(options: Options, /, first: str, second: str, **more: Any) -> list[Cell]:
-    """Return, for each ε, every `first` at the middle `second`, and every `second` at the middle
-    `first`. Any: what JSON can hold."""
+    """Return, for each ε, all values of either option at the middle value of the other.
+
+    Any: what JSON can hold.
+    """
     middle_first, middle_second = middle(options[first]), middle(options[second])
     pairs = [(value, middle_second) for value in options[first]]
     pairs += [(middle_first, value) for value in options[second] if value != middle_second]
@@ -102,15 +110,33 @@ def table(
     return Table(title, [*keys, *columns], lines)
 
 
+def column(
+    series: Series,
+    key: str = "exact",
+    scale: float = 1.0,
+    root: bool = False,
+    times_n: bool = False,
+    before: str = "",
+) -> Callable[[Sequence[Row]], str]:
+    """Return a column of a table: a value of the series, or its root, with three digits."""
+
+    def text(cell: Sequence[Row]) -> str:
+        row = by_series(cell, [series])[series]
+        value = number(row, key) * (number(row, "people") if times_n else 1.0)
+        return before + figure(scale * (math.sqrt(value) if root else value))
+
+    return text
+
+
 def chart(
     title: str, x: str, y: str, width: float = 7.0, height: float = 4.6
 ) -> tuple[matplotlib.figure.Figure, matplotlib.axes.Axes]:
     """Return a figure with one panel, both of its axes logarithmic."""
-    figure = new_figure(width, height)
-    axes = figure.subplots()
+    picture = new_figure(width, height)
+    axes = picture.subplots()
     axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y, title=title)
     axes.grid(visible=True)
-    return figure, axes
+    return picture, axes
 
 
 def marked_line(

@@ -28,20 +28,17 @@ population is the sampling error; about these people it is known for one count, 
 noise is the least for many people [1]. With few people a curator does better with the devices'
 mechanism: such a row has the model `central`.
 
-The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `delta`, `counts`, `people`,
-`exact`, `measured` with its Monte-Carlo error `error` about these people; `exact_drawn`,
-`limit_drawn`; `limit` null except for a curator's one count) and `findings`.
-
 [1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
@@ -54,7 +51,7 @@ from deniable.simulations.engine.comparison import Z95, Series, figure, look, nu
 from deniable.simulations.engine.estimator_rows import Array
 from deniable.simulations.engine.figures import plain_ticks
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.studies.building_blocks import by_series, cross, paragraphs, table
+from deniable.simulations.studies.building_blocks import by_series, column, cross, paragraphs, table
 from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
 
 if TYPE_CHECKING:
@@ -88,7 +85,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return cross(options, "people", "counts")
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, n, m = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["counts"])
     delta, times = float(cell["delta"]), int(cell["repetitions"])
     design, part = RandomizedResponse(epsilon), RandomizedResponse(_part(epsilon, m))
@@ -157,7 +154,7 @@ def _estimates(
     design: RandomizedResponse,
     yes: estimator_rows.Whole,
     asked: estimator_rows.Whole,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Array:
     """Return estimated shares from reports of `asked` people, of whom `yes` say yes."""
     keep, lie = design.keep / ONE, design.lie / ONE
@@ -193,7 +190,10 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "Error of a count of these people, in points: 1.96 standard errors",
                 rows,
                 {"ε": "epsilon", "counts": "counts", "people": "people"},
-                {series.label: _points_of(series) for series in SERIES[:-1]},
+                {
+                    series.label: column(series, scale=100 * Z95, root=True, before="± ")
+                    for series in SERIES[:-1]
+                },
             )
         ],
         method=paragraphs(
@@ -212,19 +212,12 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _points_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    """Return a column: the half width of the series in percentage points."""
-
-    def text(rows: Sequence[Row]) -> str:
-        return f"± {figure(100 * Z95 * math.sqrt(estimator_rows.series_value(rows, series)))}"
-
-    return text
-
-
 def _findings(options: Options, rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     m, most = comparison.middle(options["counts"]), max(options["counts"])
     cell = pick(rows, epsilon=epsilon, people=people, counts=m)
-    points = {series: _points_of(series)(cell) for series in SERIES}
+    points = {
+        series: column(series, scale=100 * Z95, root=True, before="± ")(cell) for series in SERIES
+    }
     cell = pick(rows, epsilon=epsilon, people=people, counts=most)
     row = by_series(cell, [ONE_QUESTION])[ONE_QUESTION]
     ratio = estimator_rows.price(cell, ALL, ONE_QUESTION)
@@ -257,7 +250,7 @@ def _counts_figure(rows: Sequence[Row], people: int, epsilon: str) -> matplotlib
 
 STUDY = Study(
     name="counts",
-    question="What do many yes-or-no questions to everybody cost without trusting the server?",
+    question="What do many yes-or-no questions to all people cost without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,

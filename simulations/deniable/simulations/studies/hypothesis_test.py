@@ -1,4 +1,4 @@
-"""A hypothesis test: how many people it takes to distinguish two shares, in each model.
+"""A hypothesis test: how many people distinguish two shares, in each model.
 
 Every test here is the most powerful one of its model, so its power is the limit too: no private
 test detects the larger share more often.
@@ -11,11 +11,6 @@ test detects the larger share more often.
 All power is an exact sum over binomials; tests of populations that are drawn, with their noise, are
 a check. Power grows with the people, as a test may ignore some of them: so bisection finds the
 least number that reaches a power.
-
-The JSON form: `options`, `rows` (`model` none, central or local, `estimator`, `epsilon`, `people`,
-`exact` the power with that number of people, `measured` with its Monte-Carlo error `error`, `limit`
-the largest possible power, and `people_needed` for the requested power, null beyond ten billion)
-and `findings`. Without privacy ε makes no difference: its rows are repeated.
 
 [1] Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial data",
     NeurIPS.
@@ -31,6 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.errors import WrongUse
@@ -101,9 +97,7 @@ class ShareTest:
         high = binom(people, self.rates[1])
         return float(high.sf(boundary) + coin * high.pmf(boundary))
 
-    def rejects(
-        self, people: int, counts: Counts, generator: np.random.Generator
-    ) -> NDArray[np.bool_]:
+    def rejects(self, people: int, counts: Counts, generator: Generator) -> NDArray[np.bool_]:
         """Return whether the test rejects each of these drawn counts."""
         if self.model == "central":
             noisy = counts + tulap(self.epsilon, len(counts), generator)
@@ -178,7 +172,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return sweep({**options, "people": people}, "epsilon", model=MODELS)
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     model, times = str(cell["model"]), int(cell["repetitions"])
     low, high, level = (float(cell[key]) for key in ("low", "high", "level"))
     test = ShareTest(model, Epsilon(str(cell["epsilon"])), low, high, level)
@@ -264,11 +258,11 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
     ends = options["epsilon"][0], options["epsilon"][-1]
     first, last = (_text(_needed(rows, end)["local"]) for end in ends)
     return paragraphs(
-        f"""To distinguish {_shares(options)} with power {options["power"]:g} takes
+        f"""To distinguish {_shares(options)} with power {options["power"]:g} needs
         {needed["none"]} people without privacy, {needed["central"]} with a trusted server, and
         {needed["local"]} devices, at ε {epsilon}.
 
-        It takes {first} devices at ε {ends[0]} and {last} at ε {ends[1]}; no other reports and no
+        This needs {first} devices at ε {ends[0]} and {last} at ε {ends[1]}; no other reports and no
         other test need fewer."""
     )
 
@@ -326,7 +320,7 @@ def _people_figure(rows: Sequence[Row], options: Options) -> matplotlib.figure.F
 
 STUDY = Study(
     name="test",
-    question="How many people does it take to tell two shares apart?",
+    question="How many people are needed to distinguish two shares?",
     options=OPTIONS,
     cells=cells,
     run=run,

@@ -12,12 +12,6 @@ The limit is the least worst-case variance of any local mechanism
 Numbers of the caller's own are shares of the range, 0 to 1, and are redacted: only their digest is
 written.
 
-The JSON form: `options` and `cells` (`model`, `mechanism`, `population`, `epsilon`, `people`,
-`exact`, `measured`, `measured_error`, `repetitions`; `exact_drawn`, `measured_drawn`, `error_drawn`
-about the population; `worst`, the variance where all people are at the worst point, and
-`limit_worst`, the least possible value of it, null where that is not known; mean squared errors as
-shares of the range, squared).
-
 [1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
 
@@ -31,6 +25,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.server.planning.variances import least_of_a_number
@@ -94,7 +89,7 @@ def _population(name: str, given: Any) -> str:  # Any: a name, or numbers
             f"{name}: numbers from 0 to 1, as shares of the range: (x - low) / (high - low)"
         )
     held = Counter(np.rint(numbers * GRID).astype(int).tolist())
-    text = json.dumps([[place / GRID, count] for place, count in sorted(held.items())])
+    text = json.dumps([[step / GRID, count] for step, count in sorted(held.items())])
     return Redacted(digest(text.encode()), text)
 
 
@@ -150,7 +145,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return sweep(options, mechanism=mechanisms, **lists)
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, times = Epsilon(str(cell["epsilon"])), int(cell["repetitions"])
     people, mechanism = int(cell["people"]), str(cell["mechanism"])
     crowd, trusted = crowd_of(cell["population"], people), BoundedMean(epsilon, CENTRAL_STEPS)
@@ -177,7 +172,7 @@ def series_of(mechanisms: Sequence[str]) -> tuple[Series, ...]:
 
 
 def _local(
-    series: Series, table: NumberTable, crowd: Crowd, times: int, generator: np.random.Generator
+    series: Series, table: NumberTable, crowd: Crowd, times: int, generator: Generator
 ) -> Row:
     people, steps = crowd.people, len(table.rows) - 1
     values = np.array([float(value / table.steps) for value in table.values])
@@ -195,7 +190,7 @@ def _local(
     }
 
 
-def _central(trusted: BoundedMean, crowd: Crowd, times: int, generator: np.random.Generator) -> Row:
+def _central(trusted: BoundedMean, crowd: Crowd, times: int, generator: Generator) -> Row:
     people, variance = crowd.people, trusted.variance(crowd.people)
     errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
     sample = generator.multinomial(people, crowd.held / people, times)
@@ -245,7 +240,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 error_caption,
                 lambda: comparison.error_figure(
                     shown,
-                    [each for each in series if each.mechanism in best],
+                    [curve for curve in series if curve.mechanism in best],
                     f"Error of a mean, ε {epsilon}",
                     *(unit, 100, (THESE, DRAWN)),
                 ),

@@ -4,10 +4,6 @@ Errors are n times the variance that noise and rounding add: of one option's sha
 are equal, or of the mean of numbers that are all at the worst point, with the range as [-1, 1]. So
 they do not depend on the people. The least error that is known to be possible is that of
 `deniable plan`.
-
-The JSON form: `options` and `rows` (`mechanism`, `kind`, `epsilon`, `size`: options, or steps of a
-number's grid, `predicted_n_variance`, `measured_n_variance`, `measurement_error`, `limit`: null
-where none is known closely, `payload_bytes`, `client_ns` and `tally_ns`: for one report).
 """
 
 from __future__ import annotations
@@ -19,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.server.estimation.point_estimates import support_counts, unbiased_share
@@ -76,7 +73,7 @@ def cells(options: Options) -> Sequence[Cell]:
     ]
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     mechanism, times = _mechanism_of(cell), int(cell["repetitions"])
     squares = SQUARED_ERRORS.of(mechanism)(mechanism, times, generator)
     return [
@@ -103,7 +100,7 @@ def _mechanism_of(row: Cell | Row) -> Mechanism:
     return mechanism
 
 
-def _share_errors(design: SupportDesign, times: int, generator: np.random.Generator) -> Squares:
+def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Squares:
     """Return n times the squared error of a share, averaged over the options, per repetition."""
     times = times if design.size < MANY_OPTIONS else times // 10
     holders = -(-PEOPLE // design.options)
@@ -114,7 +111,7 @@ def _share_errors(design: SupportDesign, times: int, generator: np.random.Genera
     return np.asarray(people * (errors**2).mean(axis=1))
 
 
-def _number_errors(table: NumberTable, times: int, generator: np.random.Generator) -> Squares:
+def _number_errors(table: NumberTable, times: int, generator: Generator) -> Squares:
     """Return n times the squared error of the mean, with all people at the worst point."""
     point = worst_point(table)
     points = on_grid([point], [PEOPLE], table.steps, 20 * times, generator)
@@ -141,13 +138,13 @@ def worst_point(table: NumberTable) -> float:
 def _refuse(
     mechanism: Mechanism,
     times: int,  # noqa: ARG001 # as all functions of the table
-    generator: np.random.Generator,  # noqa: ARG001 # as above
+    generator: Generator,  # noqa: ARG001 # as above
 ) -> Squares:
     raise WrongUse(f"{mechanism.name} has no part here: this study is on bits, choices and numbers")
 
 
 # Any: each function takes the family of its key
-SQUARED_ERRORS: FamilyTable[Callable[[Any, int, np.random.Generator], Squares]] = FamilyTable(
+SQUARED_ERRORS: FamilyTable[Callable[[Any, int, Generator], Squares]] = FamilyTable(
     {Mechanism: _refuse, SupportDesign: _share_errors, NumberTable: _number_errors}
 )
 
@@ -284,7 +281,7 @@ def _table(rows: Sequence[Row], epsilon: str) -> Table:
 
 STUDY = Study(
     name="mechanisms",
-    question="How near does each way of randomizing come to the least error there can be?",
+    question="How close is each way of randomizing to the least possible error?",
     options=OPTIONS,
     cells=cells,
     run=run,

@@ -9,21 +9,15 @@ shuffled reports are (ε, δ)-private (`engine/comparison.py`). As e^ε₀ grows
 second error tends to a constant, like the third: a price of n / 2 becomes a constant price. The
 guarantee needs n honest people and an honest shuffler; alone, a report has ε₀ only.
 
-The JSON form: `options`, `rows` (`model` local, shuffled or central, `estimator`, `epsilon`,
-`delta`, `report_epsilon`, `people`, `exact`, `measured` with its Monte-Carlo error `error`,
-`limit`, the least error of any estimator of the model for many people, null for shuffled reports)
-and `findings`.
-
 Sources: those of `deniable.server.estimation.amplification`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.server.estimation.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import Epsilon
@@ -46,9 +40,10 @@ from deniable.simulations.population import fixed
 from deniable.simulations.studies.building_blocks import (
     by_series,
     chart,
+    column,
+    grid,
     marked_line,
     paragraphs,
-    sweep,
     table,
 )
 
@@ -68,11 +63,7 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return sweep(options, "epsilon", "people")
-
-
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, people, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), cell["repetitions"]
     yes = round(people * float(cell["share"]))
     mixed = report_epsilon(epsilon, people, float(cell["delta"]))
@@ -135,7 +126,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "Standard error of a count, in people",
                 rows,
                 {"ε": "epsilon", "people": "people"},
-                {series.label: _error_of(series) for series in SERIES}
+                {series.label: column(series, root=True) for series in SERIES}
                 | {"ε₀ of a report": lambda cell: _reported(by_series(cell, SERIES)[MIXED])},
             )
         ],
@@ -156,10 +147,6 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _error_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    return lambda cell: figure(math.sqrt(estimator_rows.series_value(cell, series)))
-
-
 def _reported(row: Row) -> str:
     return f"{float(str(row['report_epsilon'])):.2f}"
 
@@ -168,11 +155,13 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
     people = options["people"][-1]
     largest = pick(rows, people=people)
     cell = pick(largest, epsilon=epsilon)
-    error = {series: _error_of(series)(cell) for series in SERIES}
-    local, mixed = (figure(estimator_rows.price(cell, each, CENTRAL)) for each in (LOCAL, MIXED))
+    error = {series: column(series, root=True)(cell) for series in SERIES}
+    local, mixed = (
+        figure(estimator_rows.price(cell, series, CENTRAL)) for series in (LOCAL, MIXED)
+    )
     prices = [
-        estimator_rows.price(pick(largest, epsilon=each), MIXED, CENTRAL)
-        for each in options["epsilon"]
+        estimator_rows.price(pick(largest, epsilon=one_epsilon), MIXED, CENTRAL)
+        for one_epsilon in options["epsilon"]
     ]
     return paragraphs(
         f"""A shuffler reduces a price of n / 2, here {local}, to {mixed}. At ε {epsilon} the
@@ -200,10 +189,10 @@ def _error_figure(rows: Sequence[Row], shown: Sequence[str]) -> matplotlib.figur
 def _reports_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.figure.Figure:
     title = "What a report alone gives away"
     picture, axes = chart(title, "people", "ε₀ of one report", height=4.0)
-    for place, epsilon in enumerate(epsilons):
+    for index, epsilon in enumerate(epsilons):
         mixed = pick(rows, model="shuffled", epsilon=epsilon)
         points = [(number(row, "people"), float(str(row["report_epsilon"]))) for row in mixed]
-        marked_line(axes, points, look(place % 6), f"ε {epsilon}")
+        marked_line(axes, points, look(index % 6), f"ε {epsilon}")
     axes.set(yscale="linear", ylim=(0, None))
     axes.legend(loc="upper left")
     return picture
@@ -211,9 +200,9 @@ def _reports_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.
 
 STUDY = Study(
     name="shuffle",
-    question="What would shuffling the reports buy, between devices and a trusted server?",
+    question="What would shuffling gain, between devices and a trusted server?",
     options=OPTIONS,
-    cells=cells,
+    cells=grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

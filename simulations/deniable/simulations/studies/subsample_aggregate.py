@@ -12,7 +12,7 @@ deviations, to first order, with C = 1 / tanh(ε / 2):
     local      search for the median          (π / 2) C^2
     local      clipped at 3 deviations        9 C^2, if the centre is known
 
-With many blocks, aggregation costs nothing. A device has no block: it can only be asked on which
+With many blocks, aggregation adds no error. A device has no block: it can only be asked on which
 side of a point it is. Limit, local, for many people: (π / 2) C^2 up to ε = 1.04 [1], and 1 / m^2
 beyond, with m = max over z of (e^ε - 1) φ(z) / (1 + (e^ε - 1) Φ(-z)), the largest |E f s| / E f of
 an f with values in [1, e^ε] and the score s.
@@ -21,10 +21,6 @@ The formulas are exact without privacy, with a known range (except for people 10
 and for clipped numbers. No estimator's error is below 1 / (n + (π / 10)^2) for every centre in the
 range: van Trees' inequality with a prior on all of it.
 
-The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `people`, `blocks` null where
-there are none, `exact` null where only `first_order` is known, `measured` with its Monte-Carlo
-error `error`, `limit`; in squared deviations) and `findings`.
-
 [1] Kalinin, Steinberger 2025, "Efficient estimation of a Gaussian mean with local differential
     privacy", AISTATS.
 """
@@ -32,10 +28,11 @@ error `error`, `limit`; in squared deviations) and `findings`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -49,8 +46,9 @@ from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row
 from deniable.simulations.studies.building_blocks import (
     bars,
     chart,
+    column,
+    grid,
     paragraphs,
-    sweep,
     table,
 )
 from deniable.simulations.studies.median.quantile_search import (
@@ -86,10 +84,6 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return sweep(options, "epsilon", "people")
-
-
 def formulas(epsilon: float, people: int) -> dict[Series, float]:
     """Return n times the mean squared error of each series."""
     c2, k = 1 / math.tanh(epsilon / 2) ** 2, math.isqrt(people)
@@ -120,7 +114,7 @@ def least(people: int) -> float:
     return 1 / (people + (math.pi / (WIDTH / 2)) ** 2)
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, n, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["repetitions"])
     e, response, k = float(epsilon), RandomizedResponse(epsilon), math.isqrt(n)
     blocks = generator.normal(CENTRE, SIGMA * math.sqrt(k / n), (times, k))
@@ -173,8 +167,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "people",
                 rows,
                 {"ε": "epsilon", "people": "people"},
-                {series.label: _times_n(series) for series in SERIES}
-                | {"winsorized, measured": _times_n(WINSORIZED, "measured")},
+                {series.label: column(series, FORMULA, times_n=True) for series in SERIES}
+                | {"winsorized, measured": column(WINSORIZED, "measured", times_n=True)},
             )
         ],
         method=paragraphs(
@@ -194,26 +188,23 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _times_n(series: Series, key: str = FORMULA) -> Callable[[Sequence[Row]], str]:
-    """Return a column: n times the squared error of the series."""
-    return lambda cell: figure(
-        number(cell[0], "people") * estimator_rows.series_value(cell, series, key)
-    )
-
-
 def _findings(rows: Sequence[Row], epsilon: str, people: int, most: int) -> list[str]:
     cell, largest = (pick(rows, epsilon=epsilon, people=n) for n in (people, most))
     search = people * estimator_rows.series_value(cell, SEARCH, FORMULA)
+    many, clip = (
+        column(series, FORMULA, times_n=True)(rows)
+        for series, rows in ((WINSORIZED, largest), (CLIP, cell))
+    )
+    few = column(WINSORIZED, "measured", times_n=True)(cell)
     return paragraphs(
-        f"""A trusted server that winsorizes the means of blocks needs
-        {_times_n(WINSORIZED)(largest)} times the people for the centre of {most:,} people at ε
-        {epsilon}. With {people:,} people, {_times_n(WINSORIZED, "measured")(cell)} times was
+        f"""A trusted server that winsorizes the means of blocks needs {many} times the people for
+        the centre of {most:,} people at ε {epsilon}. With {people:,} people, {few} times was
         measured: with few blocks the private quartiles may miss the centre. A search on devices
         needs {figure(search)} times the people, whatever their number.
 
-        Clipping numbers at three deviations needs {_times_n(CLIP)(cell)} times the devices. The
-        local counterpart of a winsorized mean is a median, within a factor of
-        {search / limit(float(epsilon)):.2f} of the best local protocol."""
+        Clipping numbers at three deviations needs {clip} times the devices. The local counterpart
+        of a winsorized mean is a median, within a factor of {search / limit(float(epsilon)):.2f} of
+        the best local protocol."""
     )
 
 
@@ -241,7 +232,7 @@ STUDY = Study(
     name="subsample",
     question="What does a typical value cost when one person may move it by any amount?",
     options=OPTIONS,
-    cells=cells,
+    cells=grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

@@ -22,30 +22,25 @@ population, for many people.
 Measured are reports of PrivUnit, one at a time, and the lengths of noise: simulations of their
 distributions. Devices of deniable send k-closest, which is exact (`shared`).
 
-The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `delta`, `dimension`, `people`,
-`exact`, `measured` with its Monte-Carlo error `error`, null where nothing is drawn, `limit`;
-`exact_drawn`, `limit_drawn`) and `findings`.
-
 [1] Asi, Feldman, Talwar 2022, "Optimal algorithms for mean estimation under local differential
     privacy", ICML.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.simulations.central import vector_noise
 from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import Series, figure, look, number, pick
+from deniable.simulations.engine.comparison import Series, figure, look, pick
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population.vectors import cosines
-from deniable.simulations.studies.building_blocks import cross, paragraphs, table
+from deniable.simulations.studies.building_blocks import column, cross, paragraphs, table
 from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
 
 PRIVUNIT = Series("local", "privunit", "devices, PrivUnit", look(0))
@@ -69,7 +64,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return cross(options, "people", "dimension")
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, n, d = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["dimension"])
     e, delta, times = float(epsilon), float(cell["delta"]), int(cell["repetitions"])
     gain, _ = best_cap(d, e)
@@ -150,12 +145,8 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "Error of the mean vector of these people: root mean squared length",
                 rows,
                 {"ε": "epsilon", "dimension": "dimension", "people": "people"},
-                {series.label: _length_of(series) for series in SERIES[:-1]}
-                | {
-                    "n × error²": lambda cell: figure(
-                        estimator_rows.series_value(cell, PRIVUNIT) * number(cell[0], "people")
-                    )
-                },
+                {series.label: column(series, root=True) for series in SERIES[:-1]}
+                | {"n × error²": column(PRIVUNIT, times_n=True)},
             )
         ],
         method=paragraphs(
@@ -172,10 +163,6 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _length_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    return lambda cell: figure(math.sqrt(estimator_rows.series_value(cell, series)))
-
-
 def _findings(
     options: Options, rows: Sequence[Row], epsilon: str, people: int, d: int
 ) -> list[str]:
@@ -184,7 +171,7 @@ def _findings(
         pick(rows, epsilon=epsilon, people=people, dimension=dimension)
         for dimension in (d, dimensions[0], dimensions[-1])
     )
-    length = {series: _length_of(series)(cell) for series in SERIES}
+    length = {series: column(series, root=True)(cell) for series in SERIES}
     pure, gaussian = (
         [figure(estimator_rows.price(end, PRIVUNIT, central)) for end in (first, last)]
         for central in (PURE, GAUSSIAN)

@@ -6,9 +6,6 @@
                samples each person with a small probability, as in DP-SGD
 
 Nothing is drawn. `privacy_accounts.py` has the formulas and their sources.
-
-The JSON form: `options`, `rows` (`model`, `account`, `epsilon` of one round, `rounds`, `delta`,
-`total` ε of all rounds, `guarantee` 1 for a guarantee and 0 for the central limit) and `findings`.
 """
 
 from __future__ import annotations
@@ -16,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.simulations.engine import comparison, estimator_rows, option
 from deniable.simulations.engine.comparison import figure, look, number, pick
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import (
     chart,
+    grid,
     marked_line,
     paragraphs,
-    sweep,
     table,
 )
 from deniable.simulations.studies.composition import privacy_accounts as accounts
@@ -64,11 +61,7 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return sweep(options, "epsilon", "rounds")
-
-
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
     epsilon, rounds, delta = float(cell["epsilon"]), int(cell["rounds"]), float(cell["delta"])
     mu, rate = accounts.gaussian_mu(epsilon, delta), float(cell["sampling"])
     totals = {name: account(epsilon, rounds, delta) for name, account in LOCAL.items()}
@@ -167,7 +160,7 @@ STUDY = Study(
     name="compose",
     question="How much privacy do many rounds cost together?",
     options=OPTIONS,
-    cells=cells,
+    cells=grid("epsilon", "rounds"),
     run=run,
     report=report,
     formulas=(

@@ -81,8 +81,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Return the ε where each round samples each person at this rate; a neighbour has one person
-    more or fewer."""
+    """Return the ε of sampled rounds; a neighbour has one person more or fewer."""
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
     one = from_gaussian_mechanism(1 / mu, sampling_prob=rate, value_discretization_interval=FINEST)
@@ -90,8 +89,7 @@ def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Return the same by the moments accountant: whole orders, the binomial theorem, exact for
-    removal."""
+    """Return the same by the moments accountant at whole orders, exact for removal."""
     orders = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 1024, 40).astype(int)]))
 
     def renyi(order: int) -> float:

@@ -17,14 +17,6 @@ The limit is the least sum of squared errors of any local mechanism where all sh
 many people: (k - 1)^2 / (n T) when people are drawn (`planning/variances.py` of the server).
 Errors of these designs, summed over the options, do not depend on the shares. From n of about
 40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
-
-Errors are means over the options. The JSON form: `options` and `cells` (`model`, `mechanism`,
-`options`, `epsilon`, `people`, `exact`, `measured`, `measured_error`, `repetitions` about these
-people; `exact_drawn`, `measured_drawn`, `error_drawn` about the population; `limit` of the first;
-`limit_ratio`, n times the sum of squared errors with equal shares divided by that of the limit,
-people being drawn). A local mechanism with the model `central` is one that a curator runs; it is
-listed where it is better than noisy bins. Shuffled reports have (ε, δ) if the shuffler and n people
-are honest; `report_epsilon` is that of one report, null where there are none.
 """
 
 from __future__ import annotations
@@ -33,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.server.estimation.amplification import report_epsilon
@@ -75,7 +68,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return cross(options, "people", "options", mechanisms=",".join(options["mechanisms"]))
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, people = Epsilon(str(cell["epsilon"])), int(cell["people"])
     k, times = int(cell["options"]), int(cell["repetitions"])
     weights = 1 / np.arange(1, k + 1)
@@ -113,11 +106,7 @@ class Crowd:
 
 
 def _local(
-    series: Series,
-    design: SupportDesign,
-    crowd: Crowd,
-    times: int,
-    generator: np.random.Generator,
+    series: Series, design: SupportDesign, crowd: Crowd, times: int, generator: Generator
 ) -> dict[str, str | int | float | None]:
     n, k = crowd.people, design.options
 
@@ -139,18 +128,14 @@ def _local(
 
 
 def _shuffled(
-    design: SupportDesign, epsilon: str, crowd: Crowd, times: int, generator: np.random.Generator
+    design: SupportDesign, epsilon: str, crowd: Crowd, times: int, generator: Generator
 ) -> dict[str, str | int | float | None]:
     row = _local(SHUFFLED, design, crowd, times, generator)
     return {**row, "epsilon": epsilon, "limit": None, "limit_ratio": None}  # not known
 
 
 def _central(
-    series: Series,
-    trusted: GeometricCounts,
-    crowd: Crowd,
-    times: int,
-    generator: np.random.Generator,
+    series: Series, trusted: GeometricCounts, crowd: Crowd, times: int, generator: Generator
 ) -> dict[str, str | int | float | None]:
     n = crowd.people
     errors = discrete_laplace(trusted.noise, (times, len(crowd.held)), generator) / n

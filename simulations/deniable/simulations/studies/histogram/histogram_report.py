@@ -43,7 +43,7 @@ REPLACE = Series("central", "geometric-replace-one", "trusted, replace", look(1)
 ADD = Series("central", "geometric-add-or-delete", "trusted, add", look(3))
 BEST = Series("central", "best", "trusted, best", look(1))
 SHOWN = (SHUFFLED, BEST, ADD)  # in figures and tables: `replace` is `best` almost everywhere
-LOOKS = tuple(look(place) for place in (0, 2, 4, 5))
+LOOKS = tuple(map(look, (0, 2, 4, 5)))
 DASHES = ("-", "-.", "--", ":")  # of the second and later rounds through the colours
 UNIT = "± points (1.96 standard errors)"
 
@@ -51,9 +51,9 @@ UNIT = "± points (1.96 standard errors)"
 def local_series(mechanisms: Sequence[str]) -> tuple[Series, ...]:
     """Return the series of these local mechanisms."""
     looks = (
-        replace(each, dash=dash) if round_ else each
+        replace(look, dash=dash) if round_ else look
         for round_, dash in enumerate(DASHES)
-        for each in LOOKS
+        for look in LOOKS
     )
     return tuple(
         Series("local", name, custom_mechanisms.label("choice", name), appearance)
@@ -80,8 +80,10 @@ def with_best(rows: Sequence[Row]) -> list[Row]:
 
 
 def many_options_price(epsilon: float) -> float:
-    """Return the price, per person asked, of unary against geometric noise for one person replaced,
-    in the limit of many options."""
+    """Return the price per person of unary against geometric noise, with many options.
+
+    A neighbour is one person replaced.
+    """
     return 0.5 / math.cosh(epsilon / 4) ** 2
 
 
@@ -143,7 +145,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 "Price of locality against 'trusted, best', per person asked",
                 sorted(by_options, key=lambda r: (float(str(r["epsilon"])), number(r, "options"))),
                 {"ε": "epsilon", "options": "options"},
-                {each.label: _price_of(each, people) for each in local}
+                {oracle.label: _price_of(oracle, people) for oracle in local}
                 | {
                     "unary, limit of many options": lambda cell: (
                         f"{many_options_price(float(str(cell[0]['epsilon']))):,.4f}"
@@ -264,12 +266,12 @@ def _options_figure(
 ) -> matplotlib.figure.Figure:
     title = f"Error of each share, {people:,} people, ε {epsilon}"
     picture, axes = chart(title, "options", UNIT)
-    for each in series:
+    for one_series in series:
         points = [
             (number(row, "options"), 100 * half_width(row))
-            for row in pick(rows, model=each.model, mechanism=each.mechanism)
+            for row in pick(rows, model=one_series.model, mechanism=one_series.mechanism)
         ]
-        marked_line(axes, points, each.look, each.label)
+        marked_line(axes, points, one_series.look, one_series.label)
     limits = {
         (number(row, "options"), 100 * Z95 * math.sqrt(number(row, "limit")))
         for row in rows

@@ -22,12 +22,6 @@ the mean of the t_i after the first fiftieth. Each person answers once.
 Sources: variance of the averaged walk: Polyak, Juditsky 1992, "Acceleration of stochastic
 approximation by averaging", SIAM J. Control Optim. 30(4). The centre, optimal for ε up to 1.04:
 Kalinin, Steinberger 2025, AISTATS.
-
-The JSON form: `options`, `rows` (`question` quantile or location, `share` α, `model` local, central
-or none, `mechanism`, `epsilon`, `people`, `exact` the limit of this series, null where none is
-known, `measured`, `measured_error`, `repetitions`, `limit` of all local protocols, or for the other
-models that of no privacy; squared shares of the range), `findings`, and `cells`: the rows of the
-first quantile, without those of fewer rounds.
 """
 
 from __future__ import annotations
@@ -35,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
@@ -87,7 +82,7 @@ def cells(options: Options) -> Sequence[Cell]:
     ]
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, people = Epsilon(str(cell["epsilon"])), int(cell["people"])
     times = int(cell["repetitions"])
     target = Target(str(cell["question"]), float(cell["share"]))
@@ -113,7 +108,7 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 
 def _local_estimates(
-    epsilon: Epsilon, people: int, times: int, target: Target, generator: np.random.Generator
+    epsilon: Epsilon, people: int, times: int, target: Target, generator: Generator
 ) -> dict[Series, Array]:
     mechanism, unary = RandomizedResponse(epsilon), Unary(epsilon, 2)
     ask = crowd(mechanism, generator, target)
@@ -125,7 +120,7 @@ def _local_estimates(
 
 
 def _central_estimates(
-    epsilon: Epsilon, people: int, times: int, target: Target, generator: np.random.Generator
+    epsilon: Epsilon, people: int, times: int, target: Target, generator: Generator
 ) -> Mapping[Series, Array]:
     first, points = near_points(
         people, float(epsilon), times, generator, target.share, target.quantile
@@ -137,7 +132,7 @@ def _central_estimates(
 
 
 def _centre_estimates(
-    epsilon: Epsilon, people: int, times: int, target: Target, generator: np.random.Generator
+    epsilon: Epsilon, people: int, times: int, target: Target, generator: Generator
 ) -> Mapping[Series, Array]:
     """Return estimates by clipping around the centre, as if known, and the people's mean."""
     mechanism = RandomizedResponse(epsilon)

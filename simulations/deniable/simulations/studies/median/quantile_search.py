@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -129,9 +130,7 @@ def limit(series: Series, epsilon: Epsilon, people: int) -> float:
 # Local searches
 
 
-def crowd(
-    mechanism: RandomizedResponse, generator: np.random.Generator, target: Target = HALF
-) -> Ask:
+def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = HALF) -> Ask:
     """Return how to ask a group: one binomial of the reports that are above the threshold."""
     keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
 
@@ -162,9 +161,7 @@ def levels(people: int) -> int:
     return max(10, math.ceil(math.log2(people) / 2))
 
 
-def one_round(
-    unary: Unary, people: int, times: int, target: Target, generator: np.random.Generator
-) -> Array:
+def one_round(unary: Unary, people: int, times: int, target: Target, generator: Generator) -> Array:
     depth = levels(people)
     sizes = np.diff(np.rint(np.linspace(0, people, depth + 1))).astype(np.int64)
     keep, lie = unary.keep / ONE, unary.lie / ONE
@@ -186,7 +183,7 @@ def two_groups(
     people: int,
     times: int,
     target: Target,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Array:
     first = max(10, round(people * FIRST_GROUP))
     near = one_round(unary, first, times, target, generator)
@@ -213,7 +210,7 @@ def near_points(
     people: int,
     epsilon: float,
     times: int,
-    generator: np.random.Generator,
+    generator: Generator,
     share: float = 0.5,
     quantile_of: Callable[[Array], Array] = quantile,
 ) -> tuple[int, Array]:
@@ -237,12 +234,7 @@ def near_points(
 
 
 def choose(
-    points: Array,
-    first: int,
-    people: int,
-    epsilon: float,
-    generator: np.random.Generator,
-    share: float = 0.5,
+    points: Array, first: int, people: int, epsilon: float, generator: Generator, share: float = 0.5
 ) -> Array:
     """Choose by the exponential mechanism.
 

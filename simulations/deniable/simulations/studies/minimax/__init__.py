@@ -16,7 +16,7 @@ import math
 from itertools import product
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
@@ -26,9 +26,9 @@ from deniable.simulations.studies.minimax.clipped_estimators import (
     MANY_LEVELS,
     MODELS,
     best_estimator,
+    moments_value,
 )
 from deniable.simulations.studies.minimax.hardest_distribution import (
-    TwoPoints,
     exact_risk,
     hardest_distribution,
     sharpened,
@@ -99,7 +99,7 @@ def cells(options: Options) -> list[Cell]:
     ]
 
 
-def run(cell: Cell, generator: np.random.Generator) -> list[Row]:
+def run(cell: Cell, generator: Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
@@ -113,7 +113,7 @@ def run(cell: Cell, generator: np.random.Generator) -> list[Row]:
     return [
         {
             "model": estimator.model,
-            "moments": "inf" if math.isinf(moments) else _short(moments),
+            "moments": moments_value(moments),
             "epsilon": float(epsilon),
             "people": users,
             "estimator": estimator.name,
@@ -124,22 +124,12 @@ def run(cell: Cell, generator: np.random.Generator) -> list[Row]:
             "lower_bound": lowest,
             "clip": None if math.isinf(estimator.clip) else estimator.clip,
             "repetitions": repetitions,
-            **_columns(distribution),
+            "hardest_low": distribution.low,
+            "hardest_high": distribution.high,
+            "probability_high": distribution.probability,
         }
         for epsilon in epsilons
     ]
-
-
-def _columns(distribution: TwoPoints) -> Row:
-    return {
-        "hardest_low": distribution.low,
-        "hardest_high": distribution.high,
-        "probability_high": distribution.probability,
-    }
-
-
-def _short(moments: float) -> int | float:
-    return int(moments) if moments.is_integer() else moments
 
 
 STUDY = Study(

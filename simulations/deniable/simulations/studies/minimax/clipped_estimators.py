@@ -97,6 +97,13 @@ def model_of(name: str) -> str:
     return MODELS.get(name, "local")
 
 
+def moments_value(moments: float) -> int | float | str:
+    """Return k as rows and tables have it."""
+    if math.isinf(moments):
+        return "inf"
+    return int(moments) if moments.is_integer() else moments
+
+
 def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
     """Return the named estimator with the clip of the least risk."""
     plain = _unclipped(name, moments, epsilon, users)

@@ -127,8 +127,10 @@ def noise_variance(estimator: Estimator) -> float:
 
 
 def _spans_of_the_high_point(estimator: Estimator) -> list[tuple[float, float]]:
-    """Return two spans of logarithms: the risk has a maximum with few clipped numbers, and one near
-    the worst bias."""
+    """Return two spans of logarithms, around the two maxima of the risk.
+
+    One is where few numbers are clipped, the other near the largest bias.
+    """
     if math.isinf(estimator.moments):
         return [(0.0, 0.0)]
     low = math.log(max(1.0, estimator.clip))

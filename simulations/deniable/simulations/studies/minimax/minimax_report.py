@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import paragraphs
-from deniable.simulations.studies.minimax.clipped_estimators import model_of
+from deniable.simulations.studies.minimax.clipped_estimators import model_of, moments_value
 from deniable.simulations.studies.minimax.minimax_figures import (
     draw_risks,
     draw_worth,
@@ -96,7 +96,7 @@ def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]
         "slopes": [
             {
                 "model": model_of(slope.estimator),
-                "moments": _named(slope.moments),
+                "moments": moments_value(slope.moments),
                 "epsilon": slope.epsilon,
                 "estimator": slope.estimator,
                 "from": slope.first,
@@ -111,7 +111,7 @@ def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]
 
 
 def _largest_crowd(rows: Sequence[Row]) -> tuple[list[Row], float, float]:
-    """Return the rows with the heaviest tails, the ε nearest to 1 and the most people; k and n."""
+    """Return the rows of the heaviest tails, the ε nearest to 1 and the largest crowd; k and n."""
     people = max(number(row, "people") for row in rows)
     moments = min(number(row, "moments") for row in rows)
     return _cell(rows, middle_epsilon(rows), moments, people), moments, people
@@ -183,7 +183,7 @@ def _risk_table(rows: Sequence[Row]) -> Table:
         limit = number(local[0], "lower_bound")
         nearest = min(number(r, "risk_exact") for r in local) / limit
         lines.append(
-            [str(_named(moments)), f"{epsilon:g}", *texts, f"{limit:.3g}", f"{nearest:.2f}"]
+            [str(moments_value(moments)), f"{epsilon:g}", *texts, f"{limit:.3g}", f"{nearest:.2f}"]
         )
     columns = ["k", "ε", *map(label, names), "local limit", "best local / limit"]
     return Table(f"Mean squared error with {users:,.0f} people, measured", columns, lines)
@@ -197,7 +197,7 @@ def _slope_table(fitted: Sequence[Slope]) -> Table:
         cells = [by_cell.get((moments, epsilon, name)) for name in names]
         texts = [f"{s.fitted:.4f} ± {s.error:.4f}" if s else "-" for s in cells]
         limit = next((f"{s.theory:.3f}" for s in cells if s), "-")
-        lines.append([str(_named(moments)), f"{epsilon:g}", *texts, limit])
+        lines.append([str(moments_value(moments)), f"{epsilon:g}", *texts, limit])
     columns = ["k", "ε", *map(label, names), "local in theory"]
     return Table("Slopes of ln(risk) against ln(people)", columns, lines)
 
@@ -213,12 +213,6 @@ def _cell(rows: Sequence[Row], epsilon: float, moments: float, users: float) -> 
 def _people(row: Row) -> str:
     worth = f"{1 / number(row, 'risk_measured'):.2g}"
     return f"{float(worth):,.0f}"
-
-
-def _named(moments: float) -> int | float | str:
-    if math.isinf(moments):
-        return "inf"
-    return int(moments) if moments.is_integer() else moments
 
 
 # Slopes

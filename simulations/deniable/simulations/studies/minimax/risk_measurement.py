@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -43,7 +44,7 @@ DEVIATIONS, COUNTS = 9, 60  # around the mean of a binomial
 
 
 def measured_risk(
-    estimator: Estimator, distribution: TwoPoints, repetitions: int, generator: np.random.Generator
+    estimator: Estimator, distribution: TwoPoints, repetitions: int, generator: Generator
 ) -> tuple[float, float]:
     """Return the mean squared error over the repetitions, and its Monte-Carlo error."""
     if not estimator.clip:
@@ -80,9 +81,7 @@ def _row(table: NumberTable, y: float) -> Array:
     return np.asarray(low + (position - below) * (high - low))
 
 
-def _counts(
-    people: int, probabilities: Array, points: Array, generator: np.random.Generator
-) -> list[Counts]:
+def _counts(people: int, probabilities: Array, points: Array, generator: Generator) -> list[Counts]:
     """Return how many reports have each value.
 
     Strata decide how many are in the upper half of the values, and the generator's own binomials
@@ -96,7 +95,7 @@ def _counts(
     ]
 
 
-def _split(people: Counts, probabilities: Array, generator: np.random.Generator) -> list[Counts]:
+def _split(people: Counts, probabilities: Array, generator: Generator) -> list[Counts]:
     if len(probabilities) == 1:
         return [people]
     first = generator.binomial(people, min(1.0, probabilities[0] / math.fsum(probabilities)))
@@ -119,7 +118,7 @@ class Strata:
         return float(groups.mean()), float(groups.std(ddof=1) / math.sqrt(len(groups)))
 
 
-def strata(groups: int, size: int, generator: np.random.Generator) -> Strata:
+def strata(groups: int, size: int, generator: Generator) -> Strata:
     v = np.arange(size + 1) / size
     edges = v * v * (3 - 2 * v)
     widths = np.diff(edges)

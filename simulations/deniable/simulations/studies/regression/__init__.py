@@ -4,26 +4,21 @@
 loss; each has its estimators, their errors by formula, and their limits. Estimates are clipped to
 [-1, 1]. Trusted noise in floating point simulates its distribution (`central/linear_regression.py`,
 `central/logistic_regression.py`).
-
-The JSON form: `options`, `rows` (`response`, `line` or `logistic`; `model`, `estimator`, `epsilon`,
-`people`; `exact` the mean squared error, null where no exact one is known; `first_order` the
-formula for many people, of which `noise` is the part that privacy adds, null where there is none;
-`measured` with its Monte-Carlo error `error`; `limit`, for many people) and `findings`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import estimator_rows, option
 from deniable.simulations.engine.comparison import Series
 from deniable.simulations.engine.estimator_rows import FORMULA
-from deniable.simulations.engine.study import Cell, Options, Row, Study
-from deniable.simulations.studies.building_blocks import sweep
+from deniable.simulations.engine.study import Cell, Row, Study
+from deniable.simulations.studies.building_blocks import grid
 from deniable.simulations.studies.regression import line_slope as line
 from deniable.simulations.studies.regression import logistic_slope as logistic
 from deniable.simulations.studies.regression.regression_report import report
@@ -36,11 +31,7 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return sweep(options, "epsilon", "people")
-
-
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     response = RandomizedResponse(Epsilon(str(cell["epsilon"])))
     n, times = int(cell["people"]), int(cell["repetitions"])
     return [
@@ -84,7 +75,7 @@ STUDY = Study(
     name="regression",
     question="What does the slope of a trend cost without trusting the server?",
     options=OPTIONS,
-    cells=cells,
+    cells=grid("epsilon", "people"),
     run=run,
     report=report,
     where="pool",

@@ -39,6 +39,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central import linear_regression as central
@@ -173,7 +174,7 @@ def _information(epsilon: float, tilt: float) -> float:
 
 
 def drawn(
-    response: RandomizedResponse, n: int, times: int, generator: np.random.Generator
+    response: RandomizedResponse, n: int, times: int, generator: Generator
 ) -> dict[Series, Array]:
     """Return estimates; sums over people are drawn from normal distributions."""
     epsilon = float(response.epsilon)

@@ -37,6 +37,7 @@ import math
 from functools import cache, partial
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import expit
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -175,7 +176,7 @@ def exact(response: RandomizedResponse, people: int) -> dict[Series, float]:
 
 
 def drawn(
-    response: RandomizedResponse, n: int, times: int, generator: np.random.Generator
+    response: RandomizedResponse, n: int, times: int, generator: Generator
 ) -> dict[Series, Array]:
     """Return estimates of each series."""
     epsilon = float(response.epsilon)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deniable.simulations.engine import comparison, estimator_rows
-from deniable.simulations.engine.comparison import Series, figure, number, pick
+from deniable.simulations.engine.comparison import Series, figure, pick
 from deniable.simulations.engine.estimator_rows import FORMULA
 from deniable.simulations.engine.figures import new_figure, plain_ticks
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
 from deniable.simulations.studies.building_blocks import (
+    column,
     limit_line,
     marked_line,
     paragraphs,
@@ -87,13 +88,6 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _times_n(series: Series) -> Callable[[Sequence[Row]], str]:
-    """Return a column: n times the squared error of the series."""
-    return lambda cell: figure(
-        number(cell[0], "people") * estimator_rows.series_value(cell, series, FORMULA)
-    )
-
-
 def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
     cell = pick(rows, epsilon=epsilon, people=people)
     value = {
@@ -129,7 +123,7 @@ def _table(rows: Sequence[Row], what: str, series: Sequence[Series]) -> Table:
         f"n times the squared error of {what}, by formula for many people",
         rows,
         {"ε": "epsilon", "people": "people"},
-        {one.label: _times_n(one) for one in series},
+        {one.label: column(one, FORMULA, times_n=True) for one in series},
     )
 
 

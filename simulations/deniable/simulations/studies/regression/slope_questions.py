@@ -12,7 +12,7 @@ to h away, whose information is π^2 / h^2,
 
 with I the largest information about v that one person can give, and `gain` the change of the slope
 with v. So no error is below it for every slope within h; for many people the best h is small, and
-this is gain^2 / (n I). Sequential reports give no more: information adds up, and that of each
+this is gain^2 / (n I). Sequential reports have no further information: it adds up, and that of each
 report, given the others, is bounded as above.
 
 Source: Gill, Levit 1995, "Applications of the van Trees inequality", Bernoulli 1(1/2).
@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -52,7 +53,7 @@ class Bit:
 
 def estimated_rate(
     response: RandomizedResponse, size: int, rate: Array | float, times: int,
-    generator: np.random.Generator,
+    generator: Generator
 ) -> Array:  # fmt: skip
     """Return unbiased estimates of a bit's probability, each from the reports of `size` people."""
     keep, lie = response.keep / ONE, response.lie / ONE
@@ -61,7 +62,7 @@ def estimated_rate(
 
 
 def search(
-    response: RandomizedResponse, n: int, times: int, bit: Bit, generator: np.random.Generator
+    response: RandomizedResponse, n: int, times: int, bit: Bit, generator: Generator
 ) -> Array:
     """Return Polyak's average of a walk to the θ where the bit has its level."""
     ends = np.rint(np.linspace(0, n, GROUPS + 1)).astype(np.int64)
@@ -87,7 +88,7 @@ class Ratio:
     bits: tuple[float, float]
     factor: float = 1.0
 
-    def drawn(self, times: int, generator: np.random.Generator) -> Array:
+    def drawn(self, times: int, generator: Generator) -> Array:
         first, second = (
             estimated_rate(self.response, size, bit, times, generator)
             for size, bit in zip(self.sizes, self.bits, strict=True)

@@ -1,12 +1,4 @@
-"""Repetition of one question in many rounds: the leakage of one install's reports, by noise scheme.
-
-The JSON form: `options` and `cells` (`scheme` fresh, kept, two-stage or latched, `epsilon` of one
-report, `lasting` of a two-stage kept report, `rounds`, `guarantee` ε about an answer that never
-changes, `guess_right` the probability of guessing it, `flip_right` the probability of detecting
-rightly whether it changed halfway or never, `flip_epsilon` the largest log ratio between never and
-one change, null where there is no limit, `flip_shown` for kept reports the probability that a
-change shows), all exact.
-"""
+"""Repetition of one question in many rounds: what one install leaks, by noise scheme."""
 
 from __future__ import annotations
 
@@ -14,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
@@ -70,7 +62,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return sweep(options, "epsilon", scheme=SCHEMES, rounds=options["rounds"])
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
     epsilon, rounds = Epsilon(str(cell["epsilon"])), int(cell["rounds"])
     lasting = option.product(epsilon, Epsilon(str(cell["lasting"])))
     scheme = Scheme(str(cell["scheme"]), epsilon, float(lasting))

@@ -2,13 +2,6 @@
 
 `selection_chances.py` has the probabilities and the limits. The first question is a report noisy
 max; the second is model selection, where each of 2^d models is a condition.
-
-The JSON form: `options`, `rows` (`question` votes or conditions, `model` none, central or local,
-`estimator`, `epsilon`, `options` to select from, `people`, `exact` the probability of the right
-choice there, `measured` with its Monte-Carlo error `error`, `gap_needed` by which the leader has to
-be ahead, `people_needed`, both for the requested probability, and `limit`, the least gap or number
-of people with which any mechanism of this model is right as often) and `findings`. Columns of the
-other question are null.
 """
 
 from __future__ import annotations
@@ -19,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
@@ -53,7 +47,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return sweep(options, question=("votes", "conditions"), **lists)
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     return (_votes if cell["question"] == "votes" else _conditions)(cell, generator)
 
 
@@ -83,7 +77,7 @@ def _row(
 # Votes
 
 
-def _votes(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def _votes(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, k, people = Epsilon(str(cell["epsilon"])), int(cell["options"]), int(cell["people"])
     right, times, e = float(cell["right"]), int(cell["repetitions"]), float(epsilon)
     limit = chances.packing(k, e, right)
@@ -113,9 +107,7 @@ def _real_gap(chance: Callable[[float], float], right: float) -> float:
     return float(brentq(lambda gap: chance(gap) - right, 0, most, xtol=1e-12))
 
 
-def _local_votes(
-    cell: Cell, epsilon: Epsilon, k: int, people: int, generator: np.random.Generator
-) -> Row:
+def _local_votes(cell: Cell, epsilon: Epsilon, k: int, people: int, generator: Generator) -> Row:
     right = float(cell["right"])
     gap = chances.least(lambda g: g >= people or chances.unary(k, epsilon, people, g) >= right, k)
     assert gap is not None
@@ -129,7 +121,7 @@ def _local_votes(
     return _row(cell, "local", "unary", exact, chosen, people=sum(held), gap_needed=gap)
 
 
-def _first_is_largest(values: Array, generator: np.random.Generator) -> Array:
+def _first_is_largest(values: Array, generator: Generator) -> Array:
     """Return for each repetition whether the first is largest; a coin decides ties."""
     coins = generator.random(values.shape) * 1e-3
     return np.asarray((values + coins).argmax(axis=1) == 0)
@@ -138,7 +130,7 @@ def _first_is_largest(values: Array, generator: np.random.Generator) -> Array:
 # Conditions
 
 
-def _conditions(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def _conditions(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, k = Epsilon(str(cell["epsilon"])), int(cell["options"])
     right, delta, e = float(cell["right"]), float(cell["delta"]), float(epsilon)
     spread = 1 / math.tanh(e / 2)
@@ -163,13 +155,7 @@ def _enough(chance: Callable[[int], float], right: float, people: int) -> bool:
 
 
 def _choose(
-    name: str,
-    epsilon: Epsilon,
-    k: int,
-    people: int,
-    delta: float,
-    times: int,
-    generator: np.random.Generator,
+    name: str, epsilon: Epsilon, k: int, people: int, delta: float, times: int, generator: Generator
 ) -> Array:
     """Return whether the right condition, the first, was chosen: by counts of +1, or of reports."""
     rates = np.full(k, 0.5)

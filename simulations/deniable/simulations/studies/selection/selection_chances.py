@@ -62,8 +62,9 @@ def packing(options: int, epsilon: float, right: float) -> float:
 
 
 def votes(options: int, people: int, gap: int) -> tuple[int, int]:
-    """Return the votes of the leader and of each other option; fewer than `options` people are left
-    out, so that the others are equal.
+    """Return the votes of the leader and of each other option, all others being equal.
+
+    Fewer than `options` people are left out.
 
     >>> votes(4, 103, 20)
     (40, 20)
@@ -142,8 +143,7 @@ def least(enough: Callable[[int], bool], start: int = 1) -> int | None:
 
 
 def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
-    """Return the first count of reports for an option with `votes` votes, and the probabilities of
-    the counts from there on."""
+    """Return the first count of reports for an option, and the probabilities from there on."""
     from scipy.signal import fftconvolve
 
     true, p = binomial(votes, mechanism.keep / ONE)

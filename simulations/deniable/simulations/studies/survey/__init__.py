@@ -7,15 +7,6 @@ A population comes from a CSV of true answers, or from shares and means. It is J
     number         a point of the range, 0 to 1, and how many people are there
 
 The population of a CSV is redacted: only its digest is written.
-
-The JSON form: `options` and `cells`, one for each question, label, number of people and forged
-share: `question`, `label`, `kind`, `statistic`, `mechanism`, `epsilon`, `people` (reports in all),
-`forged`, `repetitions`, `truth`, `low`, `high`, `half_width` (means over the repetitions),
-`covered` (how often the 95 % interval contains the truth) with its Monte-Carlo error
-`covered_error`, `trusted` (95 % half width of a trusted server at the same ε), `shuffled` (the same
-with a shuffler, (ε, δ)), `needed` (people for ± `--within`, null if beyond ten billion, or under
-attack), `leverage`, `target` (1 for the target of forgers), `shift_exact`, `shift_measured`,
-`shift_error`. Means are in the question's units, all others in shares of 1.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.server.estimation import Estimate, estimates
 from deniable.server.estimation.amplification import report_epsilon
@@ -37,7 +38,7 @@ from deniable.simulations.studies.survey.survey_people import Counts, People, pe
 MAX_PEOPLE = 10**10
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     question = parse_question(Reader("question", json.loads(str(cell["question"]))))
     people = people_of(question, json.loads(content(cell["population"])))
     reports, times = int(cell["people"]), int(cell["repetitions"])
@@ -61,7 +62,7 @@ def _drawn_from(cell: Cell) -> int:
 
 
 def _honest(
-    people: People, held: Counts, times: int, drawn_from: int, generator: np.random.Generator
+    people: People, held: Counts, times: int, drawn_from: int, generator: Generator
 ) -> tuple[list[int], Counts]:
     """Return how many are asked this question, and their tally, in each repetition."""
     if drawn_from == 1:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from deniable.server.planning.variances import REPLACE_ONE
@@ -95,7 +96,7 @@ class People(ABC):
         """One person's probability of each answer, or of each point of the grid."""
 
     @abstractmethod
-    def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
+    def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
         """Return tallies of these people's reports: `held[n]` have point n of the population."""
 
     @abstractmethod
@@ -158,7 +159,7 @@ class Holders(People):
     def distribution(self) -> list[float]:
         return [float(share) for share in self._by_answer(self.shares)]
 
-    def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
+    def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
         people = self._by_answer(held.tolist()).astype(np.int64)
         return fixed(self.question.mechanism, people, times, generator).counts
 
@@ -225,7 +226,7 @@ class Numbers(People):
     def distribution(self) -> list[float]:
         return grid_distribution(self.points, self.shares, self.question.mechanism.steps)
 
-    def tallies(self, held: Counts, times: int, generator: np.random.Generator) -> Counts:
+    def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
         table = self.question.mechanism
         on_points = on_grid(self.points, held.tolist(), table.steps, times, generator)
         return fixed(table, on_points, times, generator).counts

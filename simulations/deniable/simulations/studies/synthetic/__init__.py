@@ -23,35 +23,30 @@ so that errors weighted by w_S add up to at least 4 V (Σ √w_S)^2 / n. A curat
 sampling error. With few people a curator does better with the devices' mechanism: such a row has
 the model `central`.
 
-The JSON form: `options`, `rows` (`model`, `estimator`, `epsilon`, `attributes`, `people`, `exact`
-about these people, `measured` with its Monte-Carlo error `error`; `exact_drawn`, `measured_drawn`,
-`error_drawn`, `limit_drawn` about the population; `largest`, the mean of the largest error of a
-cell about the population, and for BLR its guarantee about these people; `limit` null) and
-`findings`. Unknown values, and values that are not drawn, are null.
-
 Sources: Blum, Ligett, Roth 2008, "A learning theory approach to non-interactive database privacy",
 STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import Series, figure, look, number, pick
+from deniable.simulations.engine.comparison import Series, look, number, pick
 from deniable.simulations.engine.estimator_rows import Array
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.building_blocks import (
     by_series,
     chart,
+    column,
     cross,
     marked_line,
     paragraphs,
@@ -83,7 +78,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return cross(options, "people", "attributes")
 
 
-def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     epsilon, n, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["repetitions"])
     people = Attributes(int(cell["attributes"]))
     truth = people.population @ people.characters
@@ -155,7 +150,7 @@ def _groups(n: int, number: int) -> estimator_rows.Whole:
 
 def _reported(
     response: RandomizedResponse, truth: Array, asked: estimator_rows.Whole, times: int,
-    generator: np.random.Generator,
+    generator: Generator
 ) -> Array:  # fmt: skip
     """Return estimates of c_S from the reports of each group, whose people are drawn."""
     keep, lie = response.keep / ONE, response.lie / ONE
@@ -189,7 +184,9 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     findings = _findings(rows, epsilon, max(options["people"]), d)
     shown = pick(rows, epsilon=epsilon, attributes=d)
     title = f"Tables of two of {d} attributes, ε {epsilon}"
-    errors = {series.label: _error_of(series) for series in (LOCAL, CELLS, CENTRAL)}
+    errors = {
+        series.label: column(series, scale=100, root=True) for series in (LOCAL, CELLS, CENTRAL)
+    }
     largest = {"devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR}
     return Report(
         findings=findings,
@@ -221,7 +218,10 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
                 rows,
                 {"ε": "epsilon", "attributes": "attributes", "people": "people"},
                 errors
-                | {f"largest: {name}": _largest_of(series) for name, series in largest.items()},
+                | {
+                    f"largest: {name}": column(series, "largest", 100)
+                    for name, series in largest.items()
+                },
             )
         ],
         method=paragraphs(
@@ -243,28 +243,20 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     )
 
 
-def _error_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    """Return a column: the standard error of the series, in percentage points."""
-    return lambda cell: figure(100 * math.sqrt(estimator_rows.series_value(cell, series)))
-
-
-def _largest_of(series: Series) -> Callable[[Sequence[Row]], str]:
-    """Return a column: the largest error of the series, in percentage points."""
-    return lambda cell: figure(100 * number(by_series(cell, [series])[series], "largest"))
-
-
 def _findings(rows: Sequence[Row], epsilon: str, people: int, d: int) -> list[str]:
     cell = pick(rows, epsilon=epsilon, people=people, attributes=d)
     local = by_series(cell, [LOCAL])[LOCAL]
+    off = {one: column(one, scale=100, root=True)(cell) for one in (LOCAL, CELLS, CENTRAL)}
+    largest = {one: column(one, "largest", 100)(cell) for one in (LOCAL_PEOPLE, BLR)}
     over = number(local, "exact_drawn") / number(local, "limit_drawn")
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, devices estimate each share of all tables of two
-        of {d} attributes to a standard error of {_error_of(LOCAL)(cell)} points, a trusted server
-        to {_error_of(CELLS)(cell)} with noise on cells and to {_error_of(CENTRAL)(cell)} with noise
+        of {d} attributes to a standard error of {off[LOCAL]} points, a trusted server
+        to {off[CELLS]} with noise on cells and to {off[CENTRAL]} with noise
         on characters.
 
-        Synthetic people made from these reports are {_largest_of(LOCAL_PEOPLE)(cell)} points off in
-        the worst cell, where BLR with the true data guarantees {_largest_of(BLR)(cell)}. The
+        Synthetic people made from these reports are {largest[LOCAL_PEOPLE]} points off in
+        the worst cell, where BLR with the true data guarantees {largest[BLR]}. The
         squared errors of devices are {over:.2f} times the least of any local protocol."""
     )
 
@@ -280,7 +272,7 @@ def _largest_figure(rows: Sequence[Row], title: str) -> matplotlib.figure.Figure
 
 STUDY = Study(
     name="synthetic",
-    question="What do made-up people cost who are like the real ones, without trusting the server?",
+    question="What do synthetic people like the real ones cost, without trusting the server?",
     options=OPTIONS,
     cells=cells,
     run=run,
