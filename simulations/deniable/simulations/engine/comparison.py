@@ -255,7 +255,7 @@ def cells_document(options: Mapping[str, Any], rows: Sequence[Row]) -> dict[str,
     return {"options": dict(options), "cells": [dict(row) for row in rows]}
 
 
-TRUST = "needs n honest people and trusts the shuffler"
+TRUST = "needs n honest people and an honest shuffler"
 SHUFFLED = Series("shuffled", "shuffled", "shuffled", Look("#8c510a", "X", (0, (4, 1, 1, 1))))
 
 

@@ -180,7 +180,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     error_caption, price_caption = paragraphs(
         f"""The error of an estimated share against the number of people, at ε {epsilon}: for the
         people who are asked, and for the population they are drawn from. Lines are formulas,
-        points are simulations; lower is better. The shuffler {TRUST}.
+        points are simulations; lower is better. The shuffled share {TRUST}.
 
         The variance on devices divided by that of a trusted count. For these people it grows in
         proportion to their number: against geometric noise it is half of it, at every ε. For the

@@ -258,7 +258,7 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
     ends = options["epsilon"][0], options["epsilon"][-1]
     first, last = (_text(_needed(rows, end)["local"]) for end in ends)
     return paragraphs(
-        f"""To distinguish {_shares(options)} with power {options["power"]:g} needs
+        f"""Distinguishing {_shares(options)} with power {options["power"]:g} needs
         {needed["none"]} people without privacy, {needed["central"]} with a trusted server, and
         {needed["local"]} devices, at ε {epsilon}.
 

@@ -110,7 +110,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
     error_caption, reports_caption = paragraphs(
         f"""The error of a count against the number of people who are counted. On devices it grows
         as the square root of that number; with a shuffler, and with a trusted server, it does not
-        grow. A shuffler {TRUST}. Lines are formulas, points are simulations.
+        grow. The shuffled count {TRUST}. Lines are formulas, points are simulations.
 
         The ε₀ that each report may have alone, so that all reports, shuffled, have ε for one
         person. It is the guarantee that remains if the shuffler is not honest."""
@@ -168,7 +168,7 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
         standard error of a count of {people:,} people is {error[LOCAL]} people on devices,
         {error[MIXED]} with a shuffler, and {error[CENTRAL]} with a trusted server.
 
-        A shuffler {TRUST}: without either, such a report has only ε
+        This {TRUST}: without either, such a report has only ε
         {_reported(by_series(cell, SERIES)[MIXED])}. From ε {options["epsilon"][0]} to
         {options["epsilon"][-1]} its price is between {figure(min(prices))} and
         {figure(max(prices))}, with δ {options["delta"]:g}."""
