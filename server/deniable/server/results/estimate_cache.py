@@ -38,13 +38,13 @@ class EstimateCache:
     Size: MAX_CACHED_ROWS rows in all, where a row is one label with its numbers. The entries used
     least recently are dropped first; one that is larger than the whole cache is not kept.
 
-    Invalidation: none is needed. A key holds everything that an entry depends on (the question, the
-    counts, the kind of interval), so a round with new reports has a new key.
+    Invalidation: none is needed. A key holds everything that an entry depends on (the question or
+    the survey, the counts, the kind of interval), so a round with new reports has a new key.
     """
 
     def __init__(self, max_rows: int = MAX_CACHED_ROWS) -> None:
-        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()  # Any: what T is
-        self._rows, self._max_rows = 0, max_rows
+        self._entries: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()  # Any: what T is
+        self._rows, self._max_rows = 0.0, max_rows
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -64,12 +64,12 @@ class EstimateCache:
                     self._entries.move_to_end(key)
         missing = [index for index, entry in enumerate(entries) if entry is None]
         for index, made in zip(missing, make(missing) if missing else (), strict=True):
-            size = ROWS_PER_ENTRY + round(rows(made))
+            size = ROWS_PER_ENTRY + rows(made)
             entries[index] = made, size
             self._keep(keys[index], made, size)
         return [entry[0] for entry in entries if entry is not None]
 
-    def _keep(self, key: Hashable, made: object, size: int) -> None:
+    def _keep(self, key: Hashable, made: object, size: float) -> None:
         with self._lock:
             if size > self._max_rows or key in self._entries:
                 return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
+from hashlib import blake2b
 
 import msgspec
 from msgspec import UNSET
@@ -46,6 +48,8 @@ from deniable.shared.errors import Refused
 from deniable.shared.survey.kinds.base import Question
 
 ROWS_PER_BATCH = 8_192  # of rounds that are estimated and held in memory together
+MAX_CACHED_ROUND_ROWS = 256
+ROWS_PER_ROW = 6  # what a row's objects take of the cache, next to the numbers of an estimate
 
 
 class SurveyEstimates:
@@ -122,6 +126,17 @@ class SurveyEstimates:
 
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
         """Return these rounds. Each is the same, to the last bit, whatever the others are."""
+        before = self._before(numbers)
+        keys = [
+            ("round", self.published.id, self._state(number), self._state(before.get(number)),
+             *self._max_rows.items())
+            for number in numbers
+        ]  # fmt: skip
+        return self._cache.get(
+            keys, lambda missing: self._estimate([numbers[index] for index in missing]), _rows
+        )
+
+    def _estimate(self, numbers: Sequence[int]) -> list[Round]:
         survey, cache = self.survey, self._cache
         tallies = [self._tallies.get(number) for number in numbers]
         asked = [
@@ -171,6 +186,14 @@ class SurveyEstimates:
             shuffled=shuffled(self.survey, facts.reports, self._cache) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
         )
+
+    def _state(self, number: int | None) -> Hashable:
+        """Return what a round's results depend on."""
+        if number is None:
+            return None
+        tally = self._tallies.get(number)
+        counts = tally and (tally.reports, blake2b(tally.cells.tobytes()).digest())
+        return number, self._is_open(number), counts
 
     def _facts(self, number: int) -> RoundFacts:
         return round_facts(self.published, number, self._tallies.get(number), self.now)
@@ -231,6 +254,14 @@ def check_round(estimates: SurveyEstimates, number: int) -> None:
     first, last = survey.first_round, select_rounds(survey, estimates.now - EARLY).last
     begun = f"its rounds so far are {first} to {last}" if first <= last else "none has begun"
     raise Refused(f"survey {survey.name!r} has no round {number} yet; {begun}")
+
+
+def _rows(period: Round) -> float:
+    """Return what a round takes of the cache. Long rounds are made again from their estimates."""
+    crossed = sum(len(table.rows) for table in period.cross or ())
+    rows = crossed + sum(len(rows) for rows in period.questions.values())
+    points = sum(len(curve.points) for curve in (period.distributions or {}).values())
+    return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
 
 
 def _within(change: Change, answers: Sequence[QuestionResult]) -> Change:
