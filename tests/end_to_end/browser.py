@@ -12,14 +12,16 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from flask import Flask
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.client.scripted import QuietServer, answering
 from tests.eventually import PATIENCE
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -96,6 +98,6 @@ class Silent(WSGIRequestHandler):
         """Nothing: what fails is said once."""
 
 
-def served(app: Flask) -> AbstractContextManager[str]:
+def served(app: WSGIApplication) -> AbstractContextManager[str]:
     """The address of the real application, for a browser."""
     return answering(make_server("127.0.0.1", 0, app, threaded=True, request_handler=Silent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,32 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from deniable.server.app import create_app
-from deniable.server.http.auth import new_token
-from deniable.server.http.context import EXTENSION
-from deniable.server.intake.writer import Writer
-from deniable.server.store import Store, create_store
-from deniable.server.surveys.catalogue import Catalogue
-from deniable.server.surveys.clock import Clock
+from deniable.server.store import Store
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.survey.document import survey_id
 from deniable.shared.survey.keys import public_hex, sign
+from tests.server.world import World, world
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 @dataclass(frozen=True)
 class Inside:
-    http: FlaskClient
-    store: Store
+    world: World
     tokens: Mapping[str, str]  # role to token
+
+    @property
+    def http(self) -> FlaskClient:
+        client: FlaskClient = self.world.client
+        return client
+
+    @property
+    def store(self) -> Store:
+        return self.world.store
 
     def publish(self, document: bytes) -> str:
         self.store.publish(document, sign(document, SIGNER), public_hex(SIGNER))
-        self.http.application.extensions[EXTENSION].catalogue.refresh()  # not in a quarter second
+        self.world.catalogue.refresh()  # not in a quarter second
         return survey_id(document)
 
     def send(self, body: bytes | str, *, kind: str = CONTENT_TYPE, role: str = "") -> TestResponse:
@@ -66,16 +69,6 @@ class Inside:
 @contextmanager
 def inside(data: Path, now: datetime) -> Iterator[Inside]:
     """A server whose clock stands at `now`."""
-    clock = Clock(now=lambda: now)
-    with create_store(data) as store:
-        tokens = {role: new_token() for role in ("operator", "analyst", "app")}
-        for role, token in tokens.items():
-            store.add_token(token, role, datetime.now(UTC), now + timedelta(days=3650))
-        catalogue = Catalogue(store)
-        writer = Writer(store, catalogue, clock)
-        writer.start()
-        try:
-            app = create_app(store, catalogue, writer, clock)
-            yield Inside(app.test_client(), store, tokens)
-        finally:
-            writer.stop()
+    with world(data, now) as here:
+        tokens = {role: here.token(role, days=3650) for role in ("operator", "analyst", "app")}
+        yield Inside(here, tokens)

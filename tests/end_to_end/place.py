@@ -17,7 +17,7 @@ class Place:
     @property
     def reports(self) -> int:
         """Counted when they are on disk."""
-        where = f"{self.server.url}/v1/surveys/app-health/results"
+        where = f"{self.server.dashboard}/v1/surveys/app-health/results"
         header = {"Authorization": f"Bearer {self.server.token}"}
         rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
         return sum(each["reports"] for each in rounds)

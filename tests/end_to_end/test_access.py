@@ -125,7 +125,10 @@ def wrong(found: Sequence[Found]) -> list[str]:
 
 
 def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
-    with world(tmp_path / "data", NOW, public_pages=True) as here, served(here.app) as url:
+    with (
+        world(tmp_path / "data", NOW, public_pages=True) as here,
+        served(here.at_one_address) as url,
+    ):
         assert wrong(look(tmp_path, every_page(here, url), USUAL)) == []
 
 
@@ -146,7 +149,7 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
 def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
     """By itself, in a browser that nobody touches; before, each snippet has a button to copy it."""
     copies = "document.querySelectorAll('button.copy').length === 3"
-    with world(tmp_path / "data", NOW) as here, served(here.app) as url:
+    with world(tmp_path / "data", NOW) as here, served(here.at_one_address) as url:
         asked = here.publish(until_spring(BIT))
         cookies = [{"name": COOKIE, "value": here.session(here.token("analyst")), "url": url}]
         waits: Page = {"name": "waits", "url": f"{url}/surveys/{asked.id}", "cookies": cookies}
@@ -167,6 +170,9 @@ def test_the_look_sees_what_is_bad(able: None, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_every_page_at_every_width_in_both_modes(tmp_path: Path) -> None:
     assert CHROMIUM, INSTALL
-    with world(tmp_path / "data", NOW, public_pages=True) as here, served(here.app) as url:
+    with (
+        world(tmp_path / "data", NOW, public_pages=True) as here,
+        served(here.at_one_address) as url,
+    ):
         pages = every_page(here, url) + studied(tmp_path, STUDIES)
         assert wrong(look(tmp_path, pages, EVERY)) == []

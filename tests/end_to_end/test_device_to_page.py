@@ -110,10 +110,10 @@ def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting, tmp_pat
     client.answer("one-answer", **ANSWERS)
     client.close()
     with requests.Session() as browser:
-        page = browser.get(f"{setting.server.url}/surveys/{setting.survey}", timeout=5)
+        page = browser.get(f"{setting.server.dashboard}/surveys/{setting.survey}", timeout=5)
         assert "One honest answer" not in page.text
         assert browser.get(setting.server.page, timeout=5).status_code == 200
-        page = browser.get(f"{setting.server.url}/surveys/{setting.survey}", timeout=5)
+        page = browser.get(f"{setting.server.dashboard}/surveys/{setting.survey}", timeout=5)
     assert page.status_code == 200
     assert "One honest answer" in page.text
     assert "<svg" in page.text

@@ -66,6 +66,7 @@ NOT_RUN = {
     ("server/DEPLOYING.md", "What the database tells of when reports came"): "its settings",
     ("server/DEPLOYING.md", "Its backups"): "tests/server/test_postgres.py runs the same tools",
     ("server/DEPLOYING.md", "A proxy"): "nginx",
+    ("server/DEPLOYING.md", "A proxy for the dashboard"): "nginx",
     ("server/README.md", "How it fits together"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of a page"): "a drawing",

@@ -200,7 +200,7 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
 
 def test_grafana_asks_for_what_a_server_exports(place: Shipped) -> None:
     """Each name in an expression, after a report has come, is a sample of /metrics."""
-    exported = names(requests.get(f"{place.server.url}/metrics", timeout=PATIENCE).text)
+    exported = names(requests.get(f"{place.server.dashboard}/metrics", timeout=PATIENCE).text)
     asked = {name for each in expressions() for name in re.findall(r"deniable_\w+", each)}
     assert len(asked) >= 5
     assert asked <= exported

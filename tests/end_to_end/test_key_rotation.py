@@ -47,7 +47,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
             return client.answer(survey, crashed=True).status == "queued"
 
         def publishes(name: str, key: str) -> int:
-            return publish_over_http(tmp_path, name, key, server.url, server.token)
+            return publish_over_http(tmp_path, name, key, server.dashboard, server.token)
 
         assert publishes("first", "old") == 201
         assert publishes("too-early", "new") == 403

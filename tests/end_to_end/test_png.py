@@ -57,7 +57,7 @@ def test_a_figure_is_a_png_at_twice_its_size(tmp_path: Path) -> None:
         svg = here.client.get(f"{path}/figures/crashed/round.svg", headers=here.bearer("analyst"))
         width, height = (int(svg.text.split(f'{side}="')[1].split('"')[0])
                          for side in ("width", "height"))  # fmt: skip
-        with served(here.app) as url:
+        with served(here.at_one_address) as url:
             address = f"{url}{path}?token={token}"
             profile = f"--user-data-dir={tmp_path / 'profile'}"
             command = [str(CHROMIUM), *FLAGS, profile, address]

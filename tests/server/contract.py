@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from deniable.server.http.openapi import document
 
@@ -33,14 +33,13 @@ KINDS: dict[str, tuple[type, ...]] = {
 made = cache(document)
 
 
-def fault_of(response: Response) -> str | None:
-    """Of an answer to the current request; None also where the address is not for programs."""
-    rule = request.url_rule
-    path = re.sub(r"<identifier>", "{id}", rule.rule) if rule else ""
-    operation = made()["paths"].get(path, {}).get(request.method.lower())
+def fault_of(method: str, path: str, response: Response) -> str | None:
+    """Of an answer; None also where the address, as its rule has it, is not for programs."""
+    path = re.sub(r"<identifier>", "{id}", path)
+    operation = made()["paths"].get(path, {}).get(method.lower())
     if operation is None:
         return None
-    place = f"{request.method} {path} {response.status_code}"
+    place = f"{method} {path} {response.status_code}"
     described = operation["responses"].get(str(response.status_code))
     if described is None:
         return f"{place} is not listed"

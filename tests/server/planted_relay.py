@@ -10,8 +10,8 @@ import sys
 import threading
 from collections.abc import Iterable
 
-from deniable.server.relay.forwarding import Forwarder
-from deniable.server.relay.holding import Holding
+from deniable.server.relay.forwarder import Forwarder
+from deniable.server.relay.held_batches import Holding
 from deniable.shared.cli.command import main
 from deniable.shared.sealed_envelope import SealedEnvelope
 

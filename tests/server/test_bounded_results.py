@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.http import results as http_results
+from deniable.server.http import api as http_results
 from deniable.server.pages import survey_page
 from deniable.server.results import (
     EstimateCache,

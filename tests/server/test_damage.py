@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from deniable.server.intake.commit import commit, open_recovered
-from deniable.server.process.serving import _prepare
+from deniable.server.process.roles import _prepare
 from deniable.server.store import FILE, PublishedSurvey, SqliteStore, Store, Upload
 from deniable.server.store.sqlite import redo_file
 from deniable.server.surveys.catalogue import Catalogue

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from deniable.server.process.lock import take_lock
+from deniable.server.process.addresses import take_lock
 from deniable.server.store import FILE, PublishedSurvey
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.tally_rows import digest_of

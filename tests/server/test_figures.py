@@ -143,7 +143,7 @@ def test_the_lines_of_python_read_the_same_numbers(tmp_path: Path) -> None:
         token = here.token("analyst")
     with serving(tmp_path / "data") as server:
         session = requests.Session()
-        page = session.get(f"{server.url}/surveys/app-health?token={token}", timeout=10)
+        page = session.get(f"{server.dashboard}/surveys/app-health?token={token}", timeout=10)
         assert COOKIE in session.cookies
         blocks = [
             html.unescape(block)
@@ -168,7 +168,7 @@ def test_the_lines_of_python_read_the_same_numbers(tmp_path: Path) -> None:
             ("crashed/round", "browser/round", "crashed/trend", "browser/change")
         ):
             text = session.get(
-                f"{server.url}/surveys/app-health/figures/{path}.csv", timeout=10
+                f"{server.dashboard}/surveys/app-health/figures/{path}.csv", timeout=10
             ).text
             wanted = [float(row["estimate"]) for row in csv.DictReader(io.StringIO(text))]
             assert [row["estimate"] for row in found[at]] == wanted

@@ -1,4 +1,4 @@
-"""The front answers as the application does: the same status, headers and body, whichever way."""
+"""Intake's front: small and large uploads, refusals, and what the log says of a mistake."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 from granian.rsgi import Scope
 
-from deniable.server.http.auth import new_token
-from deniable.server.process.front import declared_length
+from deniable.server.http import intake_front
+from deniable.server.http.front import declared_length
+from deniable.server.http.tokens import new_token
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, json_envelope
 from tests.command import run
@@ -23,10 +24,9 @@ from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import envelope, published
 from tests.server.test_kills import this_month, this_round
 from tests.server.test_overload import altered, connections
-from tests.server.world import JSON, Server, serving
+from tests.server.world import JSON, Server, World, serving
 
 Answer = tuple[int, dict[str, str], Any]  # Any: JSON
-BEHIND = "Content-Encoding: identity\r\n"  # says nothing, and only the application reads it
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +97,30 @@ def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("who", ["", "app", "analyst", "unknown"])
-def test_both_ways_are_one(
-    server: Server, asked: PublishedSurvey, tokens: dict[str, str], who: str
+def test_small_and_large_uploads_are_answered_alike(
+    here: World, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    token = tokens.get(who, "x" * 43)
-    authorization = f"Authorization: Bearer {token}\r\n" if who else ""
+    """A large one is decided in parts: here each one is taken for large."""
+    asked = here.publish(this_month())
+    headers = {}
+    if who:
+        token = here.token(who) if who != "unknown" else "x" * 43
+        headers = {"Authorization": f"Bearer {token}"}
+
+    def answered(body: bytes, kind: str) -> tuple[int, dict[str, str], Any]:  # Any: JSON
+        answer = here.post(body, kind, headers=headers)
+        document = {key: value for key, value in answer.json.items() if key != "instance"}
+        return answer.status_code, dict(answer.headers) | {"Content-Length": ""}, document
+
     for name, (body, kind) in bodies(asked).items():
-        sent(server, body, kind, authorization)  # from here on a duplicate
-        quick = sent(server, body, kind, authorization)
-        behind = sent(server, body, kind, authorization + BEHIND)
-        assert quick == behind, name
-        assert quick[1]["access-control-allow-origin"] == "*", name
+        answered(body, kind)  # from here on a duplicate
+        whole = answered(body, kind)
+        with monkeypatch.context() as patch:
+            patch.setattr(intake_front, "is_cheap", lambda _: False)
+            patch.setattr(intake_front, "ENVELOPES_AT_A_TIME", 1)
+            in_parts = answered(body, kind)
+        assert whole == in_parts, name
+        assert whole[1]["Access-Control-Allow-Origin"] == "*", name
 
 
 def test_a_length_that_is_said_beside_chunks_is_not_believed() -> None:
@@ -118,12 +131,23 @@ def test_a_length_that_is_said_beside_chunks_is_not_believed() -> None:
     assert declared_length(cast(Scope, SimpleNamespace(headers=headers))) == -1
 
 
-BODIES = "import deniable.server.process.bodies as bodies"
-REFUSED = {  # the limits that lead to it, and how a body begins that does not end
-    503: ("import deniable.server.process.front as front\nfront.MOST_IN_THREADS = 0", ""),
-    408: (f"{BODIES}\nbodies.SECONDS = bodies.SWEEP_SECONDS = 0.1", "x"),
+SLOW = """
+import deniable.server.http.front as front
+front.BODY_SECONDS = front.SWEEP_SECONDS = 0.1
+"""
+BUSY = """
+import deniable.server.http.intake_front as front, deniable.server.http.rate_limit as pace
+async def once(self):
+    first, self.asked = not hasattr(self, "asked"), True
+    return first
+pace.Pace.has_turn = once
+front.MAX_UPLOADS_WAITING = 0
+"""
+REFUSED = {503: (BUSY, ""), 408: (SLOW, "x")}  # and how a body begins that does not end
+CLOSED = {
+    503: ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"],
+    408: [],  # nothing else reads a body
 }
-CLOSED = ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"]
 BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"
 
 
@@ -135,16 +159,18 @@ def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
     with serving(tmp_path, command=altered(limits)) as server:
 
         def opened(asked: str) -> list[str]:
-            head = f"{asked} HTTP/1.1\r\n{BROWSER}{BEHIND}Content-Length: {len(begun) * 9}\r\n"
-            with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
-                answer = made[0].recv(4_096).decode().lower()
+            head = f"{asked} HTTP/1.1\r\n{BROWSER}Content-Length: {len(begun) * 9}\r\n"
+            answer = ""
+            for _ in range(2):  # the first of what is paced is always on time
+                with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
+                    answer = made[0].recv(4_096).decode().lower()
             assert answer.startswith(f"http/1.1 {status}"), asked
             return sorted(re.findall(r"access-control-[a-z-]+: [^\r]*", answer))
 
         assert opened("POST /v1/envelopes") == [
             "access-control-allow-origin: *", "access-control-expose-headers: retry-after"
         ]  # fmt: skip
-        assert [opened(asked) for asked in CLOSED] == [[]] * len(CLOSED)
+        assert [opened(asked) for asked in CLOSED[status]] == [[]] * len(CLOSED[status])
 
 
 def test_no_page_may_read_that_it_is_alive(server: Server) -> None:
@@ -169,18 +195,15 @@ def test_a_revoked_app_token_is_soon_worth_nothing(
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")
 
 
-BROKEN = "import deniable.server.process.front as front\nfront.decide = None"
+BROKEN = "import deniable.server.http.intake_front as front\nfront.parse = None"
 
 
 @pytest.mark.parametrize("more", [(), ("--log-json",)], ids=["lines", "JSON"])
-@pytest.mark.parametrize("way", ["", BEHIND], ids=["here", "behind"])
 def test_the_log_names_the_problem_document_of_each_mistake(
-    tmp_path: Path, more: tuple[str, ...], way: str
+    tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    """Whichever way the request has taken."""
-    broken = BROKEN if not way else BROKEN.replace("process.front", "http.envelopes")
-    with serving(tmp_path, command=altered(broken), more=more) as server:
-        head = f"POST /v1/envelopes HTTP/1.1\r\n{BROWSER}{way}Content-Length: 1\r\n\r\nx"
+    with serving(tmp_path, command=altered(BROKEN), more=more) as server:
+        head = f"POST /v1/envelopes HTTP/1.1\r\n{BROWSER}Content-Length: 1\r\n\r\nx"
         with connections(server, 1, head.encode()) as (one,):
             answer = one.recv(4_096)
         assert answer.startswith(b"HTTP/1.1 500")
@@ -188,3 +211,15 @@ def test_the_log_names_the_problem_document_of_each_mistake(
         _, written = server.stop()
     (line,) = [each for each in written.splitlines() if "urn:uuid:" in each]
     assert json.loads(line)["request"] == instance if more else line.endswith(f" ({instance})")
+
+
+def test_an_authorization_that_is_not_text_is_refused(
+    server: Server, asked: PublishedSurvey
+) -> None:
+    """A token that is sent must be valid: it is not taken for none."""
+    body = envelope(asked, 1, round_number=this_round(asked)).pack()
+    head = f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
+    length = f"Content-Length: {len(body)}\r\n\r\n"
+    sent = head.encode() + b"Authorization: Bearer \xff\xfe\r\n" + length.encode() + body
+    with connections(server, 1, sent) as (one,):
+        assert one.recv(4_096).startswith(b"HTTP/1.1 401")

@@ -19,10 +19,9 @@ from statistics import median
 
 import pytest
 
-from deniable.server.http.auth import new_token
-from deniable.server.http.context import Parts, parts_of
-from deniable.server.http.envelopes import Sent, decide
 from deniable.server.http.messages import HttpError
+from deniable.server.http.tokens import new_token
+from deniable.server.http.uploads import Intake, Sent, decide
 from deniable.server.store import PublishedSurvey, Upload, create_store, open_store
 from deniable.shared.envelope import CONTENT_TYPE, HEADER, Envelope, decode_reports, json_envelope
 from tests.eventually import PATIENCE
@@ -88,7 +87,7 @@ def hostile(
 # In this process
 
 
-def decided(here: Parts, token: str | None, kind: str, body: bytes) -> list[Upload]:
+def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upload]:
     """What of it would be counted; nothing but a refusal may be in the way."""
     try:
         decisions = decide(here, Sent(kind, token, body))
@@ -101,7 +100,7 @@ def decided(here: Parts, token: str | None, kind: str, body: bytes) -> list[Uplo
 
 def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int]:
     """How many bodies were taken, and how many reports are counted: exactly the good ones."""
-    parts, app = parts_of(here.app), here.bearer("app")["Authorization"]
+    parts, app = here.front.intake, here.bearer("app")["Authorization"]
     taken, waiting, expected = 0, list[Upload](), dict[bytes, Upload]()
     for number, (kind, body) in enumerate(hostile(asked, DECEMBER, how_many, 1)):
         found = decided(parts, app if number % 8 else None, kind, body)

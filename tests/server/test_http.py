@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from deniable.server.http.auth import new_token
+from deniable.server.http.tokens import new_token
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_document, render_document, survey_id
 from deniable.shared.survey.keys import public_hex, sign
@@ -293,7 +293,7 @@ def test_a_mistake_of_ours_says_nothing_of_the_request(
     def mistake(*_: object) -> None:
         raise RuntimeError("secret 5ca1ab1e")
 
-    monkeypatch.setattr("deniable.server.http.envelopes.admit", mistake)
+    monkeypatch.setattr("deniable.server.http.uploads.admit", mistake)
     asked = here.publish(survey())
     answer = here.send(envelope(asked, 1))
     assert (answer.status_code, answer.content_type) == (500, PROBLEM)

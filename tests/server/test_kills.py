@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.http.auth import new_token
+from deniable.server.http.tokens import new_token
 from deniable.server.intake.commit import open_recovered
 from deniable.server.store import Place, PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope

@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from deniable.server.http.envelopes import SENDER
 from deniable.server.intake import limits
 from deniable.server.intake.limits import Limits, neighbourhood
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.eventually import PATIENCE
+from tests.server.devices import SENDER
 from tests.server.surveys import envelope, published, survey
 from tests.server.test_kills import this_month, this_round
 from tests.server.test_overload import altered
 from tests.server.world import PROBLEM, Hands, Server, World, serving
 
-NEAR, FAR = neighbourhood("192.0.2.1"), neighbourhood("198.51.100.1")
+NEAR_ADDRESS, FAR_ADDRESS = "192.0.2.1", "198.51.100.1"
+NEAR = neighbourhood(NEAR_ADDRESS)
 
 
 def send(
-    here: World, asked: PublishedSurvey, number: int, sender: bytes = NEAR, **more: Any
+    here: World, asked: PublishedSurvey, number: int, sender: str = NEAR_ADDRESS, **more: Any
 ) -> Any:
-    there = {SENDER: sender}
-    return here.post(envelope(asked, number).pack(), environ_overrides=there, **more)
+    return here.post(envelope(asked, number).pack(), environ_overrides={SENDER: sender}, **more)
 
 
 @pytest.fixture
@@ -35,8 +35,7 @@ def limited(here: World) -> World:
     """Three reports an hour."""
     from dataclasses import replace
 
-    parts = here.app.extensions["deniable"]
-    here.app.extensions["deniable"] = replace(parts, limits=Limits(3, here.clock))
+    here.front.intake = replace(here.front.intake, limits=Limits(3, here.clock))
     return here
 
 
@@ -46,7 +45,7 @@ def test_one_neighbourhood_sends_so_many_reports_of_a_survey_in_an_hour(limited:
     refused = send(limited, asked, 4)
     assert (refused.content_type, refused.json["code"]) == (PROBLEM, "rate-limited")
     assert 0 < int(refused.headers["Retry-After"]) <= 3_600
-    assert send(limited, asked, 5, FAR).status_code == 200
+    assert send(limited, asked, 5, FAR_ADDRESS).status_code == 200
     assert send(limited, other, 6).status_code == 200
     limited.clock.pass_(minutes=59)
     assert send(limited, asked, 7).status_code == 429
@@ -61,7 +60,7 @@ def test_every_hour_has_a_quota_of_its_own() -> None:
         assert [quota.wait(NEAR, "a") for _ in range(5)] == [0, 0, 0, 3_600, 3_600]
         clock.pass_(minutes=59)
         assert [quota.wait(NEAR, "a") for _ in range(2)] == [60, 60]
-        assert quota.wait(FAR, "a") == 0
+        assert quota.wait(neighbourhood(FAR_ADDRESS), "a") == 0
         clock.pass_(minutes=1)
 
 
@@ -83,13 +82,13 @@ def test_what_is_refused_uses_nothing_up(limited: World) -> None:
     asked = limited.publish(survey())
     for number in range(9):
         late = envelope(asked, number, round_number=1).pack()
-        assert limited.post(late, environ_overrides={SENDER: NEAR}).status_code == 200
+        assert limited.post(late, environ_overrides={SENDER: NEAR_ADDRESS}).status_code == 200
     assert send(limited, asked, 10).status_code == 200
 
 
 def test_no_header_says_where_a_request_comes_from(limited: World) -> None:
     asked = limited.publish(survey())
-    forged = {"deniable.sender": "x", "X-Forwarded-For": "203.0.113.9"}
+    forged = {"tests.sender": "x", "X-Forwarded-For": "203.0.113.9"}
     sent = [send(limited, asked, number, headers=forged).status_code for number in range(4)]
     assert sent == [200, 200, 200, 429]
 

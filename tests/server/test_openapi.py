@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from deniable.server.http.envelopes import SENDER
+from deniable.server.http.intake_front import ROUTES
 from deniable.server.http.openapi import document
 from deniable.server.intake.limits import Limits
 from deniable.server.store import PublishedSurvey
@@ -34,18 +34,26 @@ Ask = Callable[..., Any]  # Any: a test response
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
 
 
-# What is said before the application is asked, of a body that does not arrive, of a mistake, and
-# where there is too much to do: by how a server is altered that says so. What needs no thread says
-# less. test_every_refusal.py holds a real server against it.
-PACE = "import deniable.server.process.pace as pace\npace.A_SECOND = 1e-9\n"
-FRONT = "import deniable.server.process.front as front\n"
+# What intake answers to a body that does not arrive, for a mistake, and where there is too much to
+# do: by how a server is altered that answers so. test_every_refusal.py asks a real server.
+FRONT = "import deniable.server.http.intake_front as front, dataclasses\n"
 BEFORE = {
-    "408": "import deniable.server.process.bodies as bodies\n"
-    "bodies.SECONDS = bodies.SWEEP_SECONDS = 0.1",
-    "500": f"{FRONT}front.reply_of = None",
-    "503": f"{PACE}pace.PATIENCE_SECONDS = 0.0\n{FRONT}front.MOST_IN_THREADS = 0",
+    "408": "import deniable.server.http.front as front\n"
+    "front.BODY_SECONDS = front.SWEEP_SECONDS = 0.1",
+    "500": f"{FRONT}reply = front.IntakeFront.reply\n"
+    "async def mistaken(self, scope, protocol):\n"
+    "    if hasattr(self, 'asked'):\n"
+    "        raise RuntimeError('a mistake')\n"
+    "    self.asked = True  # whether it has started\n"
+    "    return await reply(self, scope, protocol)\n"
+    "front.IntakeFront.reply = mistaken",
+    "503": f"{FRONT}front.MAX_UPLOADS_WAITING = 0\n"
+    "front.ROUTES = {path: dataclasses.replace(route, per_second=route.per_second and 1e-9)\n"
+    "    for path, route in front.ROUTES.items()}\n"
+    "import deniable.server.http.rate_limit as pace\npace.PATIENCE_SECONDS = 0.0",
 }
-THREADLESS = {("/healthz", "get"): {"503"}, ("/readyz", "get"): {"503"}}
+ALWAYS = {"500", "503"}  # an error of ours, and a store that cannot be read or too much to do
+SLOW = {("/v1/envelopes", "post"): {"408"}}  # where a body is read on the address for devices
 
 
 class Broken:
@@ -60,23 +68,25 @@ class Broken:
 
 @contextmanager
 def broken(here: World, error: Exception) -> Iterator[None]:
-    """An application whose store and catalogue fail."""
-    whole = here.app.extensions["deniable"]
-    here.app.extensions["deniable"] = replace(whole, store=Broken(error), catalogue=Broken(error))
+    """Intake and reader whose store and catalogue fail."""
+    reader, intake = here.app.extensions["deniable"], here.front.intake
+    failing: Any = Broken(error)
+    here.app.extensions["deniable"] = replace(reader, store=failing, catalogue=failing)
+    here.front.intake = replace(intake, store=failing, catalogue=failing)
     try:
         yield
     finally:
-        here.app.extensions["deniable"] = whole
+        here.app.extensions["deniable"], here.front.intake = reader, intake
 
 
 def limited(here: World, sent: Envelope) -> Any:
     """The answer to a neighbourhood that may send nothing."""
-    whole = here.app.extensions["deniable"]
-    here.app.extensions["deniable"] = replace(whole, limits=Limits(0))
+    intake = here.front.intake
+    here.front.intake = replace(intake, limits=Limits(0))
     try:
-        return here.post(sent.pack(), environ_overrides={SENDER: b"x"})
+        return here.post(sent.pack())
     finally:
-        here.app.extensions["deniable"] = whole
+        here.front.intake = intake
 
 
 def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
@@ -202,7 +212,7 @@ def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> No
     answers = sent(here)
     statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
     assert statuses == {
-        place: set(found) | THREADLESS.get(place, set(BEFORE)) for place, found in answers.items()
+        place: set(found) | ALWAYS | SLOW.get(place, set()) for place, found in answers.items()
     }
 
 
@@ -220,13 +230,20 @@ def test_every_key_that_is_sent_is_described(here: World) -> None:
 
 
 def paths_served(here: World) -> set[tuple[str, str]]:
-    """Every address and method of the application that is for programs."""
-    return {
+    """Every address and method of intake and reader that is for programs."""
+    reader = {
         (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
         for rule in here.app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
-        if rule.rule.startswith("/v1/") or rule.endpoint.startswith("operations.")
+        if rule.endpoint.startswith("api.")
     }
+    intake = {
+        (path, method.lower())
+        for path, route in ROUTES.items()
+        for method in {*route.methods} - {"HEAD"}
+        if path.startswith("/v1/") or "{" not in path
+    }
+    return reader | intake
 
 
 def test_the_document_lists_exactly_what_is_served(here: World) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
+from werkzeug.datastructures import Headers
+from werkzeug.test import EnvironBuilder
+from werkzeug.wrappers import Request
 
+from deniable.server.http.forwarded_headers import OutsideView
 from deniable.server.store import PublishedSurvey, create_store
 from tests.server.surveys import published
 from tests.server.test_kills import this_month
@@ -46,23 +52,38 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 
 def page(server: Server, path: str, headers: dict[str, str]) -> str:
     token = {"Authorization": f"Bearer {server.token}"}
-    answer = requests.get(f"{server.url}{path}", headers=headers | token, timeout=60)
+    answer = requests.get(f"{server.dashboard}{path}", headers=headers | token, timeout=60)
     assert answer.status_code == 200
     return answer.text
 
 
-def address(text: str) -> str:
-    found = re.search(r'Client\(&#34;(.*?)&#34;|Client\("(.*?)"', text)
-    assert found, "the page says how an app reaches the server"
-    return found[1] or found[2]
+def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as WSGI has it
+    """The address of its root that an application sees."""
+    seen = list[str]()
+
+    def application(environ: Any, _: Any) -> Iterable[bytes]:
+        assert "REMOTE_ADDR" not in environ, "nobody behind it can keep the sender's address"
+        seen.append(Request(environ).url_root)
+        return []
+
+    OutsideView(application, proxies, "/stats")(environ, lambda *_: lambda _: None)
+    return seen[0]
 
 
 @pytest.mark.parametrize(("headers", "expected"), PAIRS, ids=range(len(PAIRS)))
-def test_the_snippet_has_the_address_that_the_world_uses(
-    behind: tuple[Server, PublishedSurvey], headers: dict[str, str], expected: str
-) -> None:
-    server, asked = behind
-    assert address(page(server, f"/surveys/{asked.id}", headers)).startswith(expected)
+def test_an_address_is_the_one_that_the_world_uses(headers: dict[str, str], expected: str) -> None:
+    builder = EnvironBuilder("/", "http://127.0.0.1:8001", headers=Headers(headers))
+    builder.environ_overrides = {"REMOTE_ADDR": "192.0.2.7", "REMOTE_PORT": "9"}
+    assert url_root(builder.get_environ(), ["192.0.2.7"]).startswith(expected)
+    assert url_root(builder.get_environ(), ["192.0.2.8"]) == "http://127.0.0.1:8001/stats/"
+
+
+def test_the_snippet_has_the_address_for_devices(tmp_path: Path) -> None:
+    url = "https://stats.example.org/devices"
+    for number, more in enumerate([(), ("--device-url", f"{url}/")]):
+        for server, asked in servers(tmp_path / str(number), *more):
+            text = page(server, f"/surveys/{asked.id}", {})
+            assert f'Client("{url if more else server.url}"' in html.unescape(text)
 
 
 def test_every_link_stays_below_the_base_path(behind: tuple[Server, PublishedSurvey]) -> None:
@@ -78,16 +99,30 @@ def test_signing_in_goes_on_below_it_and_the_cookie_is_for_nothing_else(
 ) -> None:
     server, asked = behind
     signed = requests.get(
-        f"{server.url}/surveys/{asked.id}?token={server.token}", allow_redirects=False, timeout=60
+        f"{server.dashboard}/surveys/{asked.id}?token={server.token}",
+        allow_redirects=False,
+        timeout=60,
     )
     assert signed.headers["Location"] == f"/stats/surveys/{asked.id}"
     assert "Path=/stats;" in signed.headers["Set-Cookie"] + ";"
-    out = requests.post(f"{server.url}/sign-out", allow_redirects=False, timeout=60)
+    out = requests.post(f"{server.dashboard}/sign-out", allow_redirects=False, timeout=60)
     assert out.headers["Location"] == "/stats/"
 
 
-def test_nobody_else_is_believed(tmp_path: Path) -> None:
-    for server, asked in servers(tmp_path / "data", "--proxy", "192.0.2.7"):
-        for headers, _ in PAIRS:
-            text = page(server, f"/surveys/{asked.id}", headers)
-            assert address(text) == server.url
+def test_a_real_proxy_s_headers_reach_the_pages(
+    behind: tuple[Server, PublishedSurvey], tmp_path: Path
+) -> None:
+    """Of a session's cookie, whether it is for https only; nobody but the proxy is believed."""
+
+    def is_secure(server: Server) -> bool:
+        signed = requests.get(
+            f"{server.dashboard}/?token={server.token}",
+            headers={"Forwarded": "proto=https;host=a.example"},
+            allow_redirects=False,
+            timeout=60,
+        )
+        return "Secure" in signed.headers["Set-Cookie"]
+
+    assert is_secure(behind[0])
+    for server, _ in servers(tmp_path / "data", "--proxy", "192.0.2.7"):
+        assert not is_secure(server)

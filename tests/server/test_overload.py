@@ -29,6 +29,15 @@ from tests.server.test_serving import answers, get
 from tests.server.world import Server, serving
 
 MOST_RSS_BYTES = 400 * 2**20
+SLOW_PACE = """
+import dataclasses
+import deniable.server.http.intake_front as front, deniable.server.http.rate_limit as pace
+pace.REQUESTS_PER_SECOND = 20.0
+front.ROUTES = {
+    path: dataclasses.replace(route, per_second=route.per_second and 20.0)
+    for path, route in front.ROUTES.items()
+}
+"""
 PROGRAM = "from deniable.shared.cli.command import main\n{}\nraise SystemExit(main())"
 
 
@@ -94,7 +103,7 @@ def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("length", [99, 9_999])
 def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -> None:
-    limits = "import deniable.server.process.bodies as bodies\nbodies.SECONDS = 1.0"
+    limits = "import deniable.server.http.front as front\nfront.BODY_SECONDS = 1.0"
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
         connections(server, 600, head(length) + b"DNB1") as held,
@@ -105,7 +114,7 @@ def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -
 
 
 def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Path) -> None:
-    limits = "import deniable.server.process.bodies as bodies\nbodies.MOST_BYTES = 2**20"
+    limits = "import deniable.server.http.front as front\nfront.MAX_HELD_BYTES = 2**20"
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
         connections(server, 3, head(500_000) + bytes(499_999)) as held,
@@ -161,12 +170,12 @@ def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
 
 
 def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
-    limits = "import deniable.server.process.front as front\nfront.MOST_HERE = front.THREADS = 4"
+    limits = "import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = 4"
     with create_store(tmp_path) as store:
         asked = published(store, this_month())
     bodies = [envelope(asked, n, round_number=this_round(asked)).pack() for n in range(40)]
     with (
-        serving(tmp_path, command=altered(limits, "front.MOST_IN_THREADS = 4")) as server,
+        serving(tmp_path, command=altered(limits)) as server,
         closing(sqlite3.connect(tmp_path / "deniable.sqlite3")) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -188,17 +197,17 @@ def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
         assert 0 < found.count(200) <= 8
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/readyz"])
+@pytest.mark.parametrize("path", ["/healthz", "/v1/register", "/readyz", "/nothing"])
 def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -> None:
-    """16 connections in a closed loop would get thousands of answers."""
-    limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
+    """16 connections in a closed loop would get thousands of answers; of nothing, too."""
+    limits = SLOW_PACE
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
     def loop(connection: socket.socket) -> int:
         answered = 0
         while time.monotonic() < begun + 1.0:
             connection.sendall(request)
-            answered += connection.recv(65_536).startswith(b"HTTP/1.1 200")
+            answered += not connection.recv(65_536).startswith(b"HTTP/1.1 503")
         return answered
 
     with (
@@ -215,7 +224,7 @@ def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -
 def test_who_asks_for_health_too_often_keeps_nobody_from_asking_whether_it_is_ready(
     tmp_path: Path,
 ) -> None:
-    limits = "import deniable.server.process.pace as pace\npace.A_SECOND = 20.0"
+    limits = SLOW_PACE
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
         connections(server, 100, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"),

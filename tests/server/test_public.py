@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from deniable.server.http.auth import COOKIE
 from deniable.server.store import PublishedSurvey
+from tests.eventually import PATIENCE, eventually
 from tests.server.results_data import NOW, fill
 from tests.server.surveys import until_spring
 from tests.server.test_dashboard import Page
@@ -108,5 +110,7 @@ def test_without_the_operator_s_wish_there_is_none(tmp_path: Path) -> None:
         assert here.client.get(f"/public/{asked.id}.json").status_code == 404
         assert "/public/" not in signed.get(f"/surveys/{asked.id}").text
     with serving(tmp_path / "data", more=["--public"]) as server:
-        said = json.loads(read_page(f"{server.url}/public/{asked.id}.json"))
+        address = f"{server.url}/public/{asked.id}.json"
+        eventually(lambda: requests.get(address, timeout=PATIENCE).status_code == 200, "published")
+        said = json.loads(read_page(address))
         assert said["title"] == asked.survey.title

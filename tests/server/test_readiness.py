@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from deniable.server.process import readiness
-from deniable.server.process.readiness import SLOW, Readiness
+from deniable.server.http import intake_front
+from deniable.server.http.intake_front import SLOW_STORE, Readiness
 
 Case = Callable[[Readiness], Awaitable[None]]
 
@@ -35,7 +35,7 @@ def test_many_who_ask_share_a_look_until_it_is_stale(
         assert await asyncio.gather(*(made.reason() for _ in range(50))) == [reason] * 50
         assert await made.reason() == reason
         assert len(looks) == 1
-        monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
+        monkeypatch.setattr(intake_front, "READINESS_FRESH_SECONDS", 0.0)
         made._fresh_until = 0.0
         assert [await made.reason() for _ in range(3)] == [reason] * 3
         assert len(looks) == 4
@@ -46,7 +46,7 @@ def test_many_who_ask_share_a_look_until_it_is_stale(
 def test_who_waits_too_long_is_told_and_what_is_found_counts_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(intake_front, "READINESS_PATIENCE_SECONDS", 0.02)
     free, looks = threading.Event(), list[None]()
 
     def look() -> None:
@@ -54,10 +54,10 @@ def test_who_waits_too_long_is_told_and_what_is_found_counts_then(
         free.wait(2.0)
 
     async def case(made: Readiness) -> None:
-        assert await asyncio.gather(*(made.reason() for _ in range(5))) == [SLOW] * 5
-        assert await made.reason() == SLOW
+        assert await asyncio.gather(*(made.reason() for _ in range(5))) == [SLOW_STORE] * 5
+        assert await made.reason() == SLOW_STORE
         free.set()
-        while await made.reason() == SLOW:
+        while await made.reason() == SLOW_STORE:
             pass
         assert len(looks) == 1
 

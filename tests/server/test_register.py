@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deniable.server.analysis.sources import remote_register
-from deniable.server.http import register as over_http
+from deniable.server.http import intake_front
 from deniable.server.store import Place, RegisterEntry, create_store, first_fault, next_entry
 from deniable.server.surveys.catalogue import Catalogue
 from tests.command import asked_json, run
@@ -74,7 +74,7 @@ def test_a_head_stands_for_all_that_is_before_it() -> None:
 def test_anyone_reads_it_over_http_part_by_part(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_http, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(intake_front, "MAX_REGISTER_ENTRIES", 2)
     for name in ("one", "two", "three"):
         here.publish(survey(name=name))
     first = here.client.get("/v1/register").json

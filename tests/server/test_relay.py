@@ -20,11 +20,11 @@ from typing import Any, cast
 import pytest
 
 from deniable.server.disk import sync
-from deniable.server.relay import forwarding, front, holding
-from deniable.server.relay.forwarding import Forwarder, bodies
-from deniable.server.relay.front import Front
-from deniable.server.relay.holding import Full, Holding
-from deniable.server.relay.settings import Settings
+from deniable.server.http import front
+from deniable.server.relay import forwarder, held_batches
+from deniable.server.relay.forwarder import Forwarder, Settings, bodies
+from deniable.server.relay.held_batches import Full, Holding
+from deniable.server.relay.relay_front import RelayFront
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
 from tests.client.scripted import Answer, Script
@@ -123,7 +123,7 @@ def test_a_kill_at_any_step_loses_nothing(
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         for owner, name in ((Path, "rename"), (Path, "mkdir"), (shutil, "rmtree")):
             patch.setattr(owner, name, dying(getattr(owner, name)))
-        patch.setattr(holding, "sync", dying(sync))
+        patch.setattr(held_batches, "sync", dying(sync))
         held.close_batch()
         taken = as_set(held.leaving())
         held.delete_batch()
@@ -276,7 +276,7 @@ def test_a_batch_is_sent_until_all_of_it_is_answered_for(played: Played, trouble
 
 
 def test_pauses_are_random_and_grow(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "uniform", lambda low, high: high)
+    monkeypatch.setattr(forwarder, "uniform", lambda low, high: high)
     played.held.keep(sealed(20))
     played.script.replies, played.script.always = [Answer(500)] * 12, taken(20)
     assert played.forwarder.turn()
@@ -388,12 +388,13 @@ class Arriving:
         self.status = status
 
 
-def played_to(front: Front, *requests: Arriving) -> list[int]:
+def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
     headers = {"content-type": SEALED_TYPE}
     scope = cast(Any, SimpleNamespace(method="POST", path="/v1/envelopes", headers=headers))
 
     async def play() -> None:
-        await asyncio.gather(*(front(scope, each) for each in requests))
+        relay.__rsgi_init__(asyncio.get_running_loop())
+        await asyncio.gather(*(relay(scope, cast(Any, each)) for each in requests))
 
     asyncio.run(play())
     return [each.status for each in requests]
@@ -402,11 +403,12 @@ def played_to(front: Front, *requests: Arriving) -> list[int]:
 def test_a_body_that_does_not_end_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "SECONDS", 0.05)
+    monkeypatch.setattr(front, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(front, "SWEEP_SECONDS", 0.01)
     held = Holding(tmp_path / "held", MIB)
     endless = Arriving([sealed(1)[0].pack()[:40]], stuck=True)
     chunks = Arriving([bytes(MIB // 4)] * 5)
-    assert played_to(Front(held), endless, chunks) == [408, 413]
+    assert played_to(RelayFront(held), endless, chunks) == [408, 413]
     assert held.gathered == 0
 
 
@@ -423,7 +425,7 @@ def test_what_comes_together_is_written_together(
 
     monkeypatch.setattr(held, "keep", slow)
     requests = [Arriving([each.pack()]) for each in sealed(30)]
-    assert played_to(Front(held), *requests) == [202] * 30
+    assert played_to(RelayFront(held), *requests) == [202] * 30
     assert sum(groups) == 30
     assert len(groups) <= 2
 
@@ -432,7 +434,7 @@ def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_ar
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = sealed(30)
-    monkeypatch.setattr(front, "MOST_ARRIVING", 10 * len(some[0].pack()))
+    monkeypatch.setattr(front, "MAX_HELD_BYTES", 10 * len(some[0].pack()))
     held, most = Holding(tmp_path / "held", MIB), list[int]()
     keep = held.keep
 
@@ -442,7 +444,7 @@ def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_ar
         keep(envelopes)
 
     monkeypatch.setattr(held, "keep", slow)
-    relay = Front(held)
+    relay = RelayFront(held)
     for _ in range(2):  # what was refused or taken makes room
         assert Counter(played_to(relay, *(Arriving([each.pack()]) for each in some))) == {
             202: 10,
@@ -461,7 +463,7 @@ def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
 
     monkeypatch.setattr(os, "fsync", fail)
     requests = [Arriving([each.pack()]) for each in sealed(3)]
-    assert played_to(Front(held), *requests) == [503] * 3
+    assert played_to(RelayFront(held), *requests) == [503] * 3
     monkeypatch.undo()
     assert (held.gathered, list((tmp_path / "held/gathering").iterdir())) == (0, [])
 

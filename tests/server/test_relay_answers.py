@@ -21,10 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.server.relay import forwarding
-from deniable.server.relay.forwarding import Forwarder
-from deniable.server.relay.holding import Holding
-from deniable.server.relay.settings import Settings
+from deniable.server.relay import forwarder
+from deniable.server.relay.forwarder import Forwarder, Settings
+from deniable.server.relay.held_batches import Holding
 from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
 from tests.eventually import PATIENCE, eventually
 from tests.server.relays import relaying
@@ -33,7 +32,7 @@ from tests.server.test_relay import ask
 from tests.server.world import Server
 
 PLANTED = Path(__file__).with_name("planted_relay.py")
-FORWARDING = "from deniable.server.relay import forwarding as f"
+FORWARDING = "from deniable.server.relay import forwarder as f"
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 GARBAGE = {
@@ -244,7 +243,7 @@ def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
 def test_a_forwarder_that_waits_for_reports_has_not_ended(
     aggregator: Aggregator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forwarding, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(forwarder, "MOST_SECONDS", 0.0)
     idle, end = threading.Event(), threading.Event()
 
     def sleep(_: float) -> None:
@@ -254,13 +253,13 @@ def test_a_forwarder_that_waits_for_reports_has_not_ended(
 
     tried = Trying(tmp_path, aggregator.url)
     tried.held.keep(some(3))
-    forwarder = Forwarder(tried.held, tried.settings, sleep)
-    forwarder.start()
+    idler = Forwarder(tried.held, tried.settings, sleep)
+    idler.start()
     idle.wait(PATIENCE)
     assert aggregator.receipts == [(3, 0)]
-    assert not forwarder.has_ended()
+    assert not idler.has_ended()
     end.set()
-    eventually(forwarder.has_ended)
+    eventually(idler.has_ended)
 
 
 # A real relay

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from deniable.client import Client, Policy
-from deniable.server.http.auth import new_token
+from deniable.server.http.tokens import new_token
 from deniable.server.intake.commit import open_recovered
 from deniable.server.store import create_store, open_store
 from deniable.shared.sealed_envelope import SEALED_TYPE, seal

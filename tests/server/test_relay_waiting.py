@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.server.relay.holding import Holding
-from deniable.server.relay.waiting import HOUR
+from deniable.server.relay.held_batches import HOUR, Holding
 from deniable.server.surveys.clock import Clock
 from tests.eventually import eventually
 from tests.server.relays import relaying

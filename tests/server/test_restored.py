@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.http.auth import new_token
+from deniable.server.http.tokens import new_token
 from deniable.server.store import FILE, Cells, PublishedSurvey, create_store, open_store
 from deniable.server.store.sqlite.backup_file import restore
 from deniable.shared.envelope import CONTENT_TYPE

@@ -44,7 +44,7 @@ def server(served: Path) -> Iterator[Server]:
 
 def get(server: Server, path: str, token: str | None = None) -> tuple[int, bytes]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(server.url + path, headers=headers)
+    request = urllib.request.Request(server.url_of(path), headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read()
@@ -199,7 +199,7 @@ def test_results_are_had_from_another_machine(
         run("token", "create", "--role", "analyst", "--data", served, "--json").stdout
     )["token"]
     eventually(lambda: get(server, "/v1/surveys/remote/results", token)[0] == 200)
-    asked = ["results", "remote", "--server", server.url]
+    asked = ["results", "remote", "--server", server.dashboard]
     monkeypatch.delenv("DENIABLE_TOKEN", raising=False)
     assert "set DENIABLE_TOKEN" in run(*asked).stderr
     monkeypatch.setenv("DENIABLE_TOKEN", token)

@@ -84,11 +84,13 @@ def published(folder: Path, data: Path) -> str:
 def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as server:
-        (commands,) = snippets(signed_in(server.url, "/", server.token))
+        (commands,) = snippets(signed_in(server.dashboard, "/", server.token))
         assert commands.splitlines()[0].startswith("deniable survey new ")
         shell(f"set -e\n{commands}", tmp_path)
-        eventually(lambda: "app-health" in signed_in(server.url, "/", server.token), "published")
-        snippet, *_ = snippets(signed_in(server.url, "/surveys/app-health", server.token))
+        eventually(
+            lambda: "app-health" in signed_in(server.dashboard, "/", server.token), "published"
+        )
+        snippet, *_ = snippets(signed_in(server.dashboard, "/surveys/app-health", server.token))
         assert server.url in snippet
         done = subprocess.run(
             [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True,
@@ -101,9 +103,9 @@ def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
 def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as server:
-        (command,) = snippets(page(server.url))
+        (command,) = snippets(page(server.dashboard))
         token = shell(command.replace("DIR", str(data)), tmp_path).split()[0]
-        assert "Surveys" in signed_in(server.url, "/", token)
+        assert "Surveys" in signed_in(server.dashboard, "/", token)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
@@ -142,7 +144,9 @@ def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     shell(first.replace("PUBLIC", public).replace("/var/lib/deniable", "server"), tmp_path)
     assert not list((tmp_path / "server").glob("*.pem"))
     with serving(tmp_path / "server") as server:
-        text = later.replace("https://stats.example.org", server.url).replace("NAME", "next")
+        text = later.replace("https://dashboard.example.org", server.dashboard).replace(
+            "NAME", "next"
+        )
         said = shell(f"TOKEN={server.token}\nset -e\n{text}", tmp_path)
     assert '"state":"open"' in said
     assert "next" in run("survey", "list", "--data", tmp_path / "server").stdout

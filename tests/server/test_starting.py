@@ -1,4 +1,4 @@
-"""Every start answers: the worker is forked by a process that has no other thread."""
+"""Every start answers: each process is forked by one that has no other thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADED = "threading.Thread(target=threading.Event().wait, name='other', daemon
 
 
 def forks(data: Path, planted: str = "") -> list[str]:
-    """The threads that were alive at each fork of a start."""
+    """The threads that were alive at each fork of a start: of two roles, and of their workers."""
     program = f"{WATCHED}{planted}raise SystemExit(main())"
     server = start(data, command=[sys.executable, "-c", program, "serve"])
     code, errors = server.stop()
@@ -35,12 +35,12 @@ def forks(data: Path, planted: str = "") -> list[str]:
 
 def test_no_other_thread_is_alive_when_the_worker_is_forked(tmp_path: Path) -> None:
     """What another thread holds at that moment, an import's lock say, the child holds for ever."""
-    assert forks(tmp_path / "data") == ["forked among MainThread"]
+    assert forks(tmp_path / "data") == ["forked among MainThread"] * 4
 
 
 @pytest.mark.long
 def test_the_test_above_can_fail(tmp_path: Path) -> None:
-    assert forks(tmp_path / "data", THREADED) == ["forked among MainThread other"]
+    assert "forked among MainThread other" in forks(tmp_path / "data", THREADED)
 
 
 def start_and_ask(data: Path) -> int:

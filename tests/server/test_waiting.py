@@ -223,11 +223,11 @@ def test_the_shell_s_snippet_is_a_report_that_counts_and_turns_the_page(tmp_path
         asked = published(store, this_month())
     with serving(data) as server:
         path = f"/surveys/{asked.id}"
-        shown = snippets(read_page(server.url, path, server.token))
+        shown = snippets(read_page(server.dashboard, path, server.token))
         (line,) = (each for each in shown if each.startswith("curl "))
         for once in ({"accepted": 1, "duplicates": 0}, {"accepted": 0, "duplicates": 1}):
             assert once.items() <= json.loads(shell(line, tmp_path)).items()
-        turned = json.loads(read_page(server.url, f"{path}/waiting.json", server.token))
+        turned = json.loads(read_page(server.dashboard, f"{path}/waiting.json", server.token))
         assert turned["reports"] == 1
 
 

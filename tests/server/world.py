@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,12 +15,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from flask import Flask, Response
+from flask import Flask, Response, request
 
 from deniable.server.app import create_app
-from deniable.server.http.auth import new_token
 from deniable.server.http.context import parts_of
+from deniable.server.http.intake_front import IntakeFront
+from deniable.server.http.tokens import new_token
+from deniable.server.http.uploads import AppTokens, Intake
+from deniable.server.intake.limits import Limits
+from deniable.server.intake.metrics import Metrics
 from deniable.server.intake.writer import Writer
+from deniable.server.pages.public_pages import PagePublisher
 from deniable.server.store import Place, PublishedSurvey, SqliteStore, create_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -28,6 +34,7 @@ from deniable.shared.survey.document import Survey
 from tests.command import DENIABLE
 from tests.eventually import PATIENCE
 from tests.server.contract import fault_of
+from tests.server.devices import BothAddresses, DeviceClient, Loop, is_for_intake
 from tests.server.surveys import published
 
 NOON = datetime(2026, 12, 15, 12, tzinfo=UTC)
@@ -48,17 +55,32 @@ class Hands(Clock):
 
 @dataclass
 class World:
-    """The real application around a real store and a real writer, in this process."""
+    """Intake and reader around a real store and a real writer, in this process."""
 
     store: SqliteStore  # or the other one, in the tests of both
     catalogue: Catalogue
     writer: Writer
-    app: Flask
+    app: Flask  # the reader
+    front: IntakeFront
+    publisher: PagePublisher
     clock: Hands
 
     @property
     def client(self) -> Any:  # Any: of its answers' JSON
+        """Asks both addresses: intake for what devices ask for, the reader for everything else."""
         return self.app.test_client()
+
+    @property
+    def devices(self) -> Any:  # Any: of its answers' JSON
+        """Asks intake for everything."""
+        return DeviceClient(self.app)
+
+    def at_one_address(self, environ: Any, start: Any) -> Iterable[bytes]:  # Any: as WSGI has it
+        """Intake and reader behind one address, as a WSGI application for a browser."""
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        if not is_for_intake(path, method):
+            return self.app(environ, start)
+        return [DeviceClient(self.app).answer(environ, start)]
 
     def publish(self, asked: Survey) -> PublishedSurvey:
         return published(self.store, asked, self.catalogue)
@@ -97,25 +119,44 @@ def world(
     sealing: Mapping[bytes, X25519PrivateKey] | None = None,
     *,
     public_pages: bool = False,
+    limits: Callable[[Clock], Limits] | None = None,
 ) -> Iterator[World]:
     clock = Hands(now)
     with create_store(place) as store:
         catalogue = Catalogue(store, clock)
         writer = Writer(store, catalogue, clock)
         writer.start()
-        app, faults = (
-            create_app(store, catalogue, writer, clock, sealing=sealing, public_pages=public_pages),
-            set[str | None](),
+        intake = Intake(
+            store=store,
+            catalogue=catalogue,
+            writer=writer,
+            clock=clock,
+            metrics=Metrics(writer),
+            app_tokens=AppTokens(clock),
+            limits=limits(clock) if limits else None,
+            sealing=sealing or {},
         )
+        front = IntakeFront(intake, public_pages=public_pages)
+        app = create_app(
+            store, catalogue, lambda: front.status(0.0), clock, has_public_pages=public_pages
+        )
+        faults, loop, publisher = set[str | None](), Loop(front), PagePublisher(app)
+
+        def hold_against_the_document(method: str, path: str, response: Response) -> None:
+            faults.add(fault_of(method, path, response))
 
         @app.after_request
-        def hold_against_the_document(response: Response) -> Response:
-            faults.add(fault_of(response))
+        def check(response: Response) -> Response:
+            rule = request.url_rule
+            hold_against_the_document(request.method, rule.rule if rule else "", response)
             return response
 
+        app.test_client_class = BothAddresses
+        app.extensions["tests"] = DeviceClient.Tests(loop, hold_against_the_document, publisher)
         try:
-            yield World(cast(SqliteStore, store), catalogue, writer, app, clock)
+            yield World(cast(SqliteStore, store), catalogue, writer, app, front, publisher, clock)
         finally:
+            loop.close()
             writer.stop()
         assert faults <= {None}, faults
 
@@ -128,18 +169,35 @@ class Server:
     """`deniable serve` in a process group of its own."""
 
     process: subprocess.Popen[str]
-    url: str
+    url: str  # for devices
+    dashboard: str  # for people
     token: str | None
 
     @property
     def port(self) -> int:
+        """Intake's."""
         return int(self.url.rpartition(":")[2])
 
-    def workers(self) -> list[int]:
+    @property
+    def dashboard_port(self) -> int:
+        return int(self.dashboard.rpartition(":")[2])
+
+    def url_of(self, path: str) -> str:
+        """The whole address of a path, at the process that serves it."""
+        return (self.url if is_for_intake(path, "GET") else self.dashboard) + path
+
+    def workers(self, role: str = "(intake|relay)") -> list[int]:
+        """The pids of a role's worker: the child of a process that is called like it."""
         listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True
-        )
-        return [int(pid) for pid in listed.stdout.split()]
+            ["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True
+        ).stdout.splitlines()
+        rows = [line.split(maxsplit=2) for line in listed]
+        named = {
+            int(pid): int(parent)
+            for pid, parent, name in rows
+            if re.fullmatch(f"deniable-{role}", name.strip())
+        }
+        return [pid for pid, parent in named.items() if named.get(parent) == self.process.pid]
 
     def kill_group(self) -> None:
         with suppress(ProcessLookupError):
@@ -163,7 +221,8 @@ def start(
     place: Place, *, port: int = 0, command: list[str] | None = None, more: Sequence[str] = ()
 ) -> Server:
     where = ["--data", str(place)] if isinstance(place, Path) else ["--store", place.url]
-    base = [*(command or [*DENIABLE, "serve"]), *where, "--port", str(port), "--json"]
+    ports = ["--port", str(port), "--dashboard-port", "0"]
+    base = [*(command or [*DENIABLE, "serve"]), *where, *ports, "--json"]
     return begun([*base, *more])
 
 
@@ -182,7 +241,7 @@ def begun(command: Sequence[str]) -> Server:
         _, errors = process.communicate(timeout=PATIENCE)
         raise AssertionError(f"it did not start: {errors}")
     ready = json.loads(line)
-    return Server(process, ready["url"], ready.get("token"))
+    return Server(process, ready["url"], ready.get("dashboard", ready["url"]), ready.get("token"))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from urllib.request import Request
 import msgspec
 
 from deniable.server.analysis.notebook import SurveyResults
-from deniable.server.process.calling import OPENER, checked
+from deniable.server.process.server_requests import OPENER, checked
 from deniable.server.process.settings import TOKEN
 from deniable.server.results import Results, SurveyEstimates
 from deniable.server.results.comparison import comparison
@@ -98,7 +98,7 @@ def remote_results(
 
 def remote_register(server: str) -> list[RegisterEntry]:
     """Ask a server for its whole register, one page after the other."""
-    from deniable.server.http.register import Register
+    from deniable.server.http.openapi import Register
 
     entries: list[RegisterEntry] = []
     while True:

@@ -70,7 +70,7 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
     """
     import os
 
-    from deniable.server.process.lock import take_lock
+    from deniable.server.process.addresses import take_lock
     from deniable.server.store import open_store
     from deniable.server.store.sqlite.damaged_files import damaged_files
 

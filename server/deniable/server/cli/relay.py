@@ -8,11 +8,15 @@ import sys
 from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deniable.server.cli.serve import EXPOSED, is_loopback
 from deniable.server.process.settings import TOKEN
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
+
+if TYPE_CHECKING:
+    from deniable.server.process.addresses import Address
 
 HOURS, MEGABYTES = 24.0, 256
 
@@ -48,15 +52,15 @@ def arguments(parser: ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=8001, help="0: any free port (default: %(default)s)"
+        "--port", type=int, default=8002, help="0: any free port (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
 def run(chosen: Namespace) -> int:
-    from deniable.server.process.calling import checked
-    from deniable.server.relay.serving import relay
-    from deniable.server.relay.settings import Settings
+    from deniable.server.process.server_requests import checked
+    from deniable.server.relay.forwarder import Settings
+    from deniable.server.relay.relay_process import relay
     from deniable.shared.sealed_envelope import BATCH
 
     token = chosen.token or os.environ.get(TOKEN)
@@ -71,7 +75,7 @@ def run(chosen: Namespace) -> int:
         folder=chosen.data,
         batch=chosen.batch,
         longest_seconds=3600 * chosen.hours,
-        most_bytes=chosen.most * 2**20,
+        max_bytes=chosen.most * 2**20,
     )
     relay(settings, chosen.host, chosen.port, partial(_say, chosen))
     if not chosen.json:
@@ -79,11 +83,11 @@ def run(chosen: Namespace) -> int:
     return 0
 
 
-def _say(chosen: Namespace, url: str, _: str | None) -> None:
+def _say(chosen: Namespace, address: Address) -> None:
     if not is_loopback(chosen.host):
         print(EXPOSED.format(verb="relay", host=chosen.host), file=sys.stderr, flush=True)
-    text = f"Relaying from {url} to {chosen.to}, {chosen.batch:,} or more at a time"
-    print(json.dumps({"url": url}) if chosen.json else text, flush=True)
+    text = f"Relaying from {address.url} to {chosen.to}, {chosen.batch:,} or more at a time"
+    print(json.dumps({"url": address.url}) if chosen.json else text, flush=True)
 
 
 RELAY = Verb(

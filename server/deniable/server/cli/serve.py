@@ -14,6 +14,7 @@ from deniable.server.cli.place import add_place, option
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
+    from deniable.server.process.addresses import Address
     from deniable.server.store import Place
 
 EXPOSED = (
@@ -24,33 +25,14 @@ EXPOSED = (
 
 def arguments(parser: ArgumentParser) -> None:
     add_place(parser)
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--port", type=int, default=8000, help="0: any free port (default: %(default)s)"
-    )
+    _add_addresses(parser)
+    _add_proxy(parser)
     parser.add_argument(
         "--limit",
         type=_limit,
         metavar="N",
         help="of each survey, at most N reports an hour from one /24 or /64 of addresses, unless "
         "they come with an app token (default: any number)",
-    )
-    parser.add_argument(
-        "--proxy",
-        type=_address,
-        action="append",
-        default=[],
-        metavar="ADDRESS",
-        help="believe what this proxy says of senders (for --limit), of https and of the host, in "
-        "X-Forwarded-For, -Proto and -Host or in Forwarded; may be repeated",
-    )
-    parser.add_argument(
-        "--base-path",
-        type=_base_path,
-        metavar="PATH",
-        help="where a proxy has the pages, like /stats; it takes that off before it passes on",
     )
     parser.add_argument(
         "--sealing-key",
@@ -80,7 +62,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(chosen: Namespace) -> int:
-    from deniable.server.process.serving import serve
+    from deniable.server.process.roles import serve
     from deniable.server.process.settings import Settings
     from deniable.server.results.annotations import read_reference_values
     from deniable.shared.survey.keys import load_sealing_key
@@ -89,21 +71,72 @@ def run(chosen: Namespace) -> int:
         load_sealing_key(file)
     if chosen.known is not None:
         read_reference_values(chosen.known)
-    ready = partial(_say, chosen.data, chosen.host, chosen.json)
+    ready = partial(_announce, chosen.data, chosen.json)
+    people_port = chosen.port and chosen.port + 1
+    if chosen.dashboard_port is not None:
+        people_port = chosen.dashboard_port
     settings = Settings(
         limit=chosen.limit,
         proxies=tuple(chosen.proxy),
         sealing=tuple(map(str, chosen.sealing_key)),
         base_path=chosen.base_path or "",
+        device_url=chosen.device_url or "",
         public=chosen.public,
         known=chosen.known,
         log_json=chosen.log_json,
         trust_clock=chosen.trust_clock,
     )
-    serve(chosen.data, chosen.host, chosen.port, ready, settings)
+    people = chosen.dashboard_host, people_port
+    serve(chosen.data, (chosen.host, chosen.port), people, ready, settings)
     if not chosen.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
+
+
+def _add_addresses(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="where to listen for devices (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="the same; 0: any free port (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dashboard-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="where to listen for people: dashboard, results, publishing (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="the same; 0: any free port (default: the port after --port)",
+    )
+    parser.add_argument(
+        "--device-url",
+        type=_url,
+        metavar="URL",
+        help="where devices reach the server, for the examples on its pages, like "
+        "https://stats.example.org (default: where it listens)",
+    )
+
+
+def _add_proxy(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--proxy",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="believe what this proxy says of senders (for --limit), of https and of the host, in "
+        "X-Forwarded-For, -Proto and -Host or in Forwarded; may be repeated",
+    )
+    parser.add_argument(
+        "--base-path",
+        type=_base_path,
+        metavar="PATH",
+        help="where a proxy has the pages, like /stats; it takes that off before it passes on",
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -137,24 +170,39 @@ def _address(text: str) -> str:
         raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
 
 
-def _say(place: Place, host: str, as_json: bool, url: str, token: str | None) -> None:
-    if not is_loopback(host):
-        print(EXPOSED.format(verb="serve", host=host), file=sys.stderr, flush=True)
-    text = json.dumps({"url": url, "token": token}) if as_json else _greeting(place, url, token)
-    print(text, flush=True)
+def _url(text: str) -> str:
+    """Return an address without a slash at its end."""
+    if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*/?", text, re.ASCII):
+        raise ArgumentTypeError(
+            f"an address like https://stats.example.org is wanted, got {text!r}"
+        )
+    return text.rstrip("/")
 
 
-def _greeting(place: Place, url: str, token: str | None) -> str:
+def _announce(
+    place: Place, as_json: bool, devices: Address, people: Address, token: str | None
+) -> None:
+    for address in (devices, people):
+        if not is_loopback(address.host):
+            print(EXPOSED.format(verb="serve", host=address.host), file=sys.stderr, flush=True)
+    if as_json:
+        urls = {"url": devices.url, "dashboard": people.url, "token": token}
+        print(json.dumps(urls), flush=True)
+    else:
+        print(_greeting(place, devices.url, people.url, token), flush=True)
+
+
+def _greeting(place: Place, devices: str, people: str, token: str | None) -> str:
+    served = f"Serving {place}: devices send reports to {devices}\n"
     if token is None:
         return (
-            f"Serving {place} at {url}\n"
+            f"{served}The dashboard is at {people}\n"
             "Sign in with a token; to make a new one: "
             f"deniable token create --role operator {option(place)}"
         )
     return (
-        f"Serving {place} at {url}\n"
-        f"Open the dashboard, with the first operator's token, shown this once:\n"
-        f"    {url}/?token={token}\n"
+        f"{served}Open the dashboard, with the first operator's token, shown only this once:\n"
+        f"    {people}/?token={token}\n"
         f"Stop with Ctrl-C."
     )
 

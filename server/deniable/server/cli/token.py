@@ -41,7 +41,7 @@ def run(chosen: Namespace) -> int:
 
 
 def _create(chosen: Namespace) -> int:
-    from deniable.server.http.auth import check_role, new_token
+    from deniable.server.http.tokens import check_role, new_token
     from deniable.server.store import open_store
 
     role = check_role(chosen.role)

@@ -1,51 +1,85 @@
-"""What every view of the server reaches: the store, the writer, the clock, and what they carry."""
+"""What every view of the reader shares: its parts, bodies and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from threading import Lock
+from typing import cast
 
-from flask import Flask, current_app
+import msgspec
+from flask import Flask, Response, current_app, request
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
-from deniable.server.http.app_tokens import AppTokens
-from deniable.server.http.messages import HttpError
-from deniable.server.http.sessions import Sessions
-from deniable.server.intake.limits import Limits
-from deniable.server.intake.metrics import Metrics
-from deniable.server.intake.writer import Writer
+from deniable.server.http.messages import (
+    JSON,
+    UNKNOWN_SURVEY,
+    HttpError,
+    problem_fields,
+    problem_headers,
+)
+from deniable.server.http.tokens import Sessions
+from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
 from deniable.server.results.forgery import ForgeryMonitor
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from deniable.shared.envelope import MAX_BODY_BYTES
 
 EXTENSION = "deniable"
+METRICS_FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Parts:
     store: Store
     catalogue: Catalogue
-    writer: Writer
     clock: Clock
-    metrics: Metrics
+    metrics: ReaderMetrics
     forgery: ForgeryMonitor
     sessions: Sessions
-    app_tokens: AppTokens
-    limits: Limits | None  # None: nobody is limited
+    intake_status: Callable[[], IntakeStatus]
     known: ReferenceValues = field(default_factory=ReferenceValues)
     estimates: EstimateCache = field(default_factory=EstimateCache)
-    # What opens sealed reports, by the marks of the public keys
-    sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
+    device_url: str = ""  # where devices reach intake, for examples; else the page's own address
+    public_pages: bool = False  # whether each survey has a page for anyone
+
+    def unready_reason(self) -> str | None:
+        """Return why reports cannot be taken, or None."""
+        now = self.clock.now()
+        return unready_reason(self.intake_status(), self.store, self.catalogue, now)
+
+
+class ReaderMetrics:
+    """Intake's figures and the reader's own, for Prometheus."""
+
+    def __init__(self, intake_status: Callable[[], IntakeStatus], clock: Clock) -> None:
+        self._intake_status, self._clock = intake_status, clock
+        self._registry, self._lock = CollectorRegistry(), Lock()
+        self._text, self._made = b"", float("-inf")
+        self.forged = Gauge(
+            "deniable_forged_rounds",
+            "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",
+            ["survey", "state"],
+            registry=self._registry,
+        )
+
+    def text(self) -> bytes:
+        """Return all figures, at most a second old: they are made once for all who ask."""
+        with self._lock:
+            if self._clock.seconds() - self._made >= METRICS_FRESH_SECONDS:
+                intake = self._intake_status().metrics.encode()
+                self._text = intake + generate_latest(self._registry)
+                self._made = self._clock.seconds()
+            return self._text
 
 
 def parts() -> Parts:
-    """The parts of the application that handles this request."""
+    """Return the parts of the application that handles this request."""
     return parts_of(current_app)
 
 
@@ -54,10 +88,44 @@ def parts_of(app: Flask) -> Parts:
 
 
 def asked_for(text: str) -> PublishedSurvey:
-    """The survey that an address under /v1 names, which is not repeated where there is none."""
+    """Return the survey that an address under /v1 names."""
     try:
         return parts().catalogue.find(text)
     except UnknownSurvey:
-        raise HttpError(
-            404, "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
-        ) from None
+        raise HttpError(404, UNKNOWN_SURVEY) from None
+
+
+def answer(document: Struct, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), status, mimetype=JSON)
+
+
+def problem(error: HttpError) -> Response:
+    content = msgspec.json.encode(problem_fields(error))
+    return Response(content, error.status, headers=dict(problem_headers(error)))
+
+
+def read_body() -> bytes:
+    """Return the whole body; one that declares too great a length is refused unread."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise HttpError(415, "send the body as it is, without Content-Encoding")
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise too_large()
+    try:
+        body = request.stream.read()
+    except RequestEntityTooLarge:
+        raise too_large() from None
+    except (ClientDisconnected, OSError):
+        raise _cut_short() from None
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large()
+    if request.content_length is not None and len(body) != request.content_length:
+        raise _cut_short()
+    return body
+
+
+def too_large() -> HttpError:
+    return HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes; split it into several")
+
+
+def _cut_short() -> HttpError:
+    return HttpError(400, "the body was cut short; nothing was counted")

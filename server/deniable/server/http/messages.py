@@ -1,45 +1,43 @@
-"""What comes and goes: bodies read to their end, answers, and problem documents (RFC 9457).
+"""Errors, problem documents (RFC 9457) and headers that every HTTP answer of ours shares.
 
-A problem says what was wrong and never repeats what was sent.
+A problem says what was wrong and never repeats what was sent. Standard library only: the relay uses
+this too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextvars import ContextVar
 from http import HTTPStatus
-from typing import Literal
 from uuid import uuid4
 
-import msgspec
-from flask import Response, g, has_request_context, request
-from msgspec import UNSET, Struct, UnsetType
-from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
-
-from deniable.shared.envelope import MAX_BODY_BYTES
 from deniable.shared.errors import DeniableError, RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-PROBLEMS = "/problems/"  # where each kind of problem has a page in words
+PROBLEM_PAGES = "/problems/"  # each kind of problem has a page in words
 RETRY_AFTER_SECONDS = 5
+PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+BUSY = "the server has more to do than it can; send the same again later"
+UNUSABLE = "the store cannot be read or written now; try again later"
+UNKNOWN_SURVEY = "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
 
-
-class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a request was not answered; its type is the address of a page that explains it."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str  # random: finds the request in the log, and says nothing of its sender
-    code: RequestCode | UnsetType = UNSET  # for programs, where the detail is for people
-
-
-class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    status: Literal["alive", "ready"]
+_request_id = ContextVar("request_id", default="")
 
 
 class HttpError(DeniableError):
-    """A request that is answered with this status instead of what it asked for."""
+    """A request that gets this status instead of what it asked for."""
 
     def __init__(
         self,
@@ -53,68 +51,36 @@ class HttpError(DeniableError):
         self.retry_after = retry_after
 
 
+def begin_request() -> None:
+    """Give the current request a new random id."""
+    _request_id.set(f"urn:uuid:{uuid4()}")
+
+
+def end_request() -> None:
+    _request_id.set("")
+
+
 def request_id() -> str:
-    """One for each request to the application; outside of one, a new one."""
-    made = f"urn:uuid:{uuid4()}"
-    return str(g.setdefault("request_id", made)) if has_request_context() else made
+    """Random id of the current request, which finds it in the log; empty outside of requests."""
+    return _request_id.get()
 
 
-def problem_of(error: HttpError) -> Response:
-    return problem(error.status, error.detail, code=error.code, retry_after=error.retry_after)
+def problem_fields(error: HttpError) -> dict[str, str | int]:
+    """The problem document of an error."""
+    fields: dict[str, str | int] = {
+        "type": f"{PROBLEM_PAGES}{error.code or error.status}",
+        "title": HTTPStatus(error.status).phrase,
+        "status": error.status,
+        "detail": error.detail,
+        "instance": request_id() or f"urn:uuid:{uuid4()}",
+    }
+    return fields | ({"code": error.code} if error.code else {})
 
 
-def problem(
-    status: int,
-    detail: str,
-    *,
-    code: RequestCode | None = None,
-    retry_after: int = RETRY_AFTER_SECONDS,
-) -> Response:
-    response = answer(described(status, detail, code), status, PROBLEM)
-    if status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    if status in (429, 503):
-        response.headers["Retry-After"] = str(retry_after)
-    return response
-
-
-def described(status: int, detail: str, code: RequestCode | None = None) -> Problem:
-    return Problem(
-        type=f"{PROBLEMS}{code or status}",
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=detail,
-        instance=request_id(),
-        code=code or UNSET,
-    )
-
-
-def answer(document: Struct, status: int = 200, mimetype: str = JSON) -> Response:
-    return Response(msgspec.json.encode(document), status, mimetype=mimetype)
-
-
-def read_body() -> bytes:
-    """The whole body; refused before it is read if it says that it is too long."""
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise HttpError(415, "send the body as it is, without Content-Encoding")
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise _too_large()
-    try:
-        body = request.stream.read()
-    except RequestEntityTooLarge:
-        raise _too_large() from None
-    except (ClientDisconnected, OSError):
-        raise _cut_short() from None
-    if len(body) > MAX_BODY_BYTES:
-        raise _too_large()
-    if request.content_length is not None and len(body) != request.content_length:
-        raise _cut_short()
-    return body
-
-
-def _too_large() -> HttpError:
-    return HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes; split it into several")
-
-
-def _cut_short() -> HttpError:
-    return HttpError(400, "the body was cut short; nothing was counted")
+def problem_headers(error: HttpError) -> Mapping[str, str]:
+    headers = {"Content-Type": PROBLEM}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status in (429, 503):
+        headers["Retry-After"] = str(error.retry_after)
+    return headers

@@ -5,18 +5,21 @@ The schemas of answers are made from the types that are sent.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from deniable.server.http.envelopes import Receipt
-from deniable.server.http.messages import JSON, PROBLEM, Problem, Status
-from deniable.server.http.register import Register
-from deniable.server.http.surveys import Counters, SignedSurvey, SurveyList
+from deniable.server.http.api import Counters, SignedSurvey
+from deniable.server.http.messages import JSON, PROBLEM
+from deniable.server.http.uploads import Receipt
 from deniable.server.results import Results
+from deniable.server.results.document import Count, SurveyId
 from deniable.server.results.round_selection import MAX_ROUNDS, MAX_ROWS
+from deniable.server.store.register_chain import Event
 from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import (
     CONTENT_TYPE,
@@ -25,10 +28,55 @@ from deniable.shared.envelope import (
     MAX_JSON_BYTES,
     MAX_REPORTS,
 )
+from deniable.shared.errors import RequestCode
 from deniable.shared.sealed_envelope import SEALED_TYPE
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
+
+Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a request was not answered; its type is the address of a page that explains it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str  # random: finds the request in the log, and says nothing of its sender
+    code: RequestCode | UnsetType = UNSET  # for programs, where the detail is for people
+
+
+class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Health of a process."""
+
+    status: Literal["alive", "ready"]
+
+
+class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Surveys that can be answered, or whose reports are taken, in the order of publication."""
+
+    surveys: tuple[SurveyEntry, ...]
+
+
+class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One event of one survey; nothing says when it was."""
+
+    number: Count
+    event: Event
+    survey: SurveyId
+    key: Hex
+    head: Hex
+
+
+class Register(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Entries in order; where there are `more`, ask for those `after` the last one's number."""
+
+    entries: tuple[Entry, ...]
+    more: bool
+    note: str
+
 
 TYPES = (
     Counters,
@@ -90,8 +138,14 @@ ESTIMATES = (
     f"Estimates with intervals: the newest rounds that are asked for, at most {MAX_ROUNDS} of them "
     f"and {MAX_ROWS:,} rows. `left_out` and `rows_left_out` count what is not included."
 )
-THREADED = (408, 500, 503)  # a body that does not arrive, an error of ours, too much to do now
+ALWAYS = (500, 503)  # an error of ours; a store that cannot be read now, or too much to do
 GUARDED = (401, 403)
+
+
+@cache
+def document_bytes() -> bytes:
+    """Return the document as JSON, made once in each process."""
+    return json.dumps(document()).encode()
 
 
 def document() -> Json:
@@ -155,8 +209,8 @@ def _paths() -> Json:
             "get": _for("analyst", "What became of its reports.", Counters, *asked),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _answered("Alive.", Status, 503)},
-        "/readyz": {"get": _answered("Ready: reports can be written.", Status, 500, 503)},
+        "/healthz": {"get": _reading("Alive.", Status)},
+        "/readyz": {"get": _reading("Ready.", Status)},
         "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
         "/v1/openapi.json": {"get": _reading("This document.", JSON)},
     }
@@ -182,7 +236,7 @@ def _send() -> Json:
             },
         },
         "responses": _responses(
-            {200: "What became of them."}, Receipt, 400, *GUARDED, 413, 415, 429, *THREADED
+            {200: "What became of them."}, Receipt, 400, *GUARDED, 408, 413, 415, 429, *ALWAYS
         ),
     }
 
@@ -191,7 +245,7 @@ def _publish() -> Json:
     summary = "Publish a survey signed by a key that is enrolled."
     answers = {200: "It was published already.", 201: summary}
     operation = _for("operator", summary, SurveyEntry)
-    refused = (400, *GUARDED, 409, 413, 415, *THREADED)
+    refused = (400, *GUARDED, 409, 413, 415, *ALWAYS)
     operation["responses"] = _responses(answers, SurveyEntry, *refused)
     replace = "Also where other questions are open under the same name; else that is a 409."
     operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]
@@ -200,7 +254,7 @@ def _publish() -> Json:
 
 
 def _reading(summary: str, kind: Answer, *problems: int) -> Json:
-    return _answered(summary, kind, *problems, *THREADED)
+    return _answered(summary, kind, *problems, *ALWAYS)
 
 
 def _answered(summary: str, kind: Answer, *problems: int) -> Json:

@@ -28,14 +28,12 @@ from flask import (
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from deniable.server.http.auth import COOKIE, GRANTS, grants, role_of, signed_in_role
+from deniable.server.http.auth import COOKIE, reader_role
 from deniable.server.http.context import parts
+from deniable.server.http.messages import PAGE_POLICY
+from deniable.server.http.tokens import GRANTS, grants, role_of
 from deniable.shared.survey.phrases import upper_first
 
-POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
 SCRIPTS = "; script-src 'self'; connect-src 'self'"  # on pages that have any
 FIELD = "form_token"
 NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
@@ -60,10 +58,13 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
     @blueprint.app_context_processor
     def for_every_page() -> dict[str, Any]:  # Any: what templates read
-        root = request.script_root if has_request_context() else ""
         return {
-            "form_token": form_token, "is_operator": is_operator, "root": root, "script": script,
-        }  # fmt: skip
+            "form_token": form_token,
+            "is_operator": is_operator,
+            "root": request.script_root if has_request_context() else None,
+            "script": script,
+            "static_file": static_file,
+        }
 
     blueprint.after_request(restricted)
     blueprint.add_app_template_filter(upper_first)
@@ -72,16 +73,20 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
 def restricted(response: Response) -> Response:
     """Let a page load nothing from elsewhere."""
-    policy = POLICY + (SCRIPTS if g.get("scripts") else "")
+    policy = PAGE_POLICY + (SCRIPTS if g.get("scripts") else "")
     response.headers.setdefault("Content-Security-Policy", policy)
     return response
+
+
+def static_file(name: str) -> str:
+    """Return the address of one of our files; outside of requests, seen from a public page."""
+    return url_for("static", filename=name) if has_request_context() else f"../static/{name}"
 
 
 def script(name: str) -> Markup:
     """Include one of our scripts, and allow it. Pages are complete without."""
     g.scripts = True
-    address = url_for("static", filename=name)
-    return Markup('<script src="{}" defer></script>').format(address)
+    return Markup('<script src="{}" defer></script>').format(static_file(name))
 
 
 def go(path: str) -> Response:
@@ -93,7 +98,7 @@ def go(path: str) -> Response:
 
 
 def is_operator() -> bool:
-    return grants(signed_in_role(), "operator")
+    return grants(reader_role(), "operator")
 
 
 def form_token() -> str:
@@ -137,7 +142,7 @@ def sign_in_first() -> ResponseReturnValue | None:
             [(key, value) for key, value in request.args.items(True) if key != "token"]
         )
         return sign_in(request.args["token"], request.path + (f"?{rest}" if rest else ""))
-    if signed_in_role() is None:
+    if reader_role() is None:
         target = request.path if "token" in request.args else request.full_path.rstrip("?")
         return sign_in_page(None, target)
     return None
@@ -147,12 +152,13 @@ def sign_in(token: str, target: str) -> ResponseReturnValue:
     """Set the cookie, and redirect to the address without the token."""
     if from_other_site():
         return sign_in_page(OTHER_SITE, "/")
-    role = role_of(token.strip())
+    here = parts()
+    role = role_of(token.strip(), here.store, here.clock.now())
     if not grants(role, "analyst"):
         return sign_in_page(APP_TOKEN if role in GRANTS else UNKNOWN_TOKEN, target)
     response = make_response(redirect(request.script_root + local_target(target), 303))
     secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
-    cookie, path = parts().sessions.begin(token.strip()), request.script_root or "/"
+    cookie, path = here.sessions.begin(token.strip()), request.script_root or "/"
     response.set_cookie(COOKIE, cookie, path=path, httponly=True, samesite="Strict", secure=secure)
     return response
 

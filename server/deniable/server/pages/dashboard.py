@@ -11,10 +11,10 @@ from flask.typing import ResponseReturnValue
 from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
+from deniable.server.http.api import json_results
 from deniable.server.http.auth import require
-from deniable.server.http.context import parts
-from deniable.server.http.messages import answer, problem
-from deniable.server.http.results import json_results
+from deniable.server.http.context import answer, parts, problem
+from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, pages, restricted
 from deniable.server.pages.survey_page import outcome_rows, read_page
@@ -24,6 +24,8 @@ from deniable.server.surveys.clock import State
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.phrases import upper_first
+
+NOTHING_HERE = "there is nothing at this address; /v1/openapi.json lists what there is"
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out", "surveys_json", "survey_json"))
 
@@ -94,8 +96,9 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
-        has_public_page="public" in current_app.blueprints,
+        has_public_page=parts().public_pages,
         url=request.url_root.rstrip("/"),
+        device_url=parts().device_url or request.url_root.rstrip("/"),
     )
 
 
@@ -122,7 +125,7 @@ def _not_found(_: NotFound) -> ResponseReturnValue:
     wants_page = request.accept_mimetypes.best_match(["application/problem+json", "text/html"])
     if request.path.startswith("/v1/") or wants_page != "text/html":
         return problem(
-            404, "there is nothing at this address; /v1/openapi.json lists what there is"
+            HttpError(404, "there is nothing at this address; /v1/openapi.json lists what there is")
         )
     text, status = _missing("there is nothing at this address")
     return restricted(current_app.make_response((text, status)))

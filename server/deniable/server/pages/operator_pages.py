@@ -13,10 +13,9 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 
-from deniable.server.http.auth import ROLES, new_token, require
-from deniable.server.http.context import Parts, parts
-from deniable.server.http.messages import answer
-from deniable.server.http.operations import readiness
+from deniable.server.http.auth import require
+from deniable.server.http.context import Parts, answer, parts
+from deniable.server.http.tokens import ROLES, new_token
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
@@ -175,10 +174,11 @@ def operating_state(here: Parts) -> Operating:
     counted, signed = Counter[str](), Counter(published.key for published in surveys)
     for sequence in [NO_SURVEY, *(published.sequence for published in surveys)]:
         counted.update(here.store.counters(sequence))
+    status = here.intake_status()
     return Operating(
-        problem=readiness(here),
-        waiting=here.writer.waiting,
-        commits=dict(here.metrics.commit_times()),
+        problem=here.unready_reason(),
+        waiting=status.waiting,
+        commits=dict(status.commits),
         free_gigabytes=_free_gigabytes(here),
         outcomes=dict(outcome_rows(counted)),
         tokens=_tokens(here),

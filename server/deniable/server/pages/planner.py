@@ -18,7 +18,8 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.auth import require
-from deniable.server.http.messages import problem
+from deniable.server.http.context import problem
+from deniable.server.http.messages import HttpError
 from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
@@ -135,7 +136,7 @@ def as_json() -> Response:
     form = read_form(request.args)
     if form.problems:
         detail = "; ".join(f"{name}: {words}" for name, words in form.problems.items())
-        return problem(400, detail)
+        return problem(HttpError(400, detail))
     return jsonify(plan(form.asked, form.people, form.error, form.max_bytes))
 
 

@@ -1,70 +1,139 @@
-"""Pages for anyone: a survey for the people who are asked, and an explanation of each problem.
+"""Pages for anyone, which the reader renders and publishes into the store for intake to serve.
 
 The page of a survey names who asks, why, what an answer reveals and how to stop. It has no
 results, no token and no cookie, and exists only with `deniable serve --public`. All of it is in the
-signed document and in the register, which anyone may read anyway.
+signed document and in the register, which anyone may read anyway. Each problem has a page that
+explains it, which the reader also serves itself.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from flask import (
-    Blueprint,
-    Response,
-    jsonify,
-    make_response,
-    render_template,
-)
+from flask import Blueprint, Flask, render_template
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
-from deniable.server.http.context import asked_for, parts
-from deniable.server.http.messages import PROBLEMS, HttpError, answer
-from deniable.server.http.register import entry_of
-from deniable.server.http.surveys import CACHE
+from deniable.server.http.context import answer, parts_of
+from deniable.server.http.messages import JSON, PROBLEM_PAGES, HttpError
 from deniable.server.pages.access import restricted
 from deniable.server.results import state_at
-from deniable.server.store import PublishedSurvey
-from deniable.server.surveys.catalogue import UnknownSurvey
+from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry
+from deniable.server.surveys.clock import State
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.promises import odds_change
 from deniable.shared.survey.phrases import asked_when, gives_away, repeated
 
+PAUSE_SECONDS = 0.5
+HTML = "text/html; charset=utf-8"
+STATIC = "/static/"
+SURVEYS = "/public/"
+STATIC_FILES = ("style.css", "chart.css", "icon.svg")  # those that public pages load
 STOP = (
     "Switch it off in the app. Nothing more is sent, and unsent answers are deleted. What was "
     "counted stays counted, because nothing in it shows whose it is."
 )
 ONE_OF = "Each install is asked one of these questions, drawn at random on the device."
 
-blueprint = Blueprint("public", __name__)
-blueprint.after_request(restricted)
+log = logging.getLogger("deniable.server")
 
 
-@blueprint.get("/public/<identifier>")
-def page(identifier: str) -> Response:
-    try:
-        published = parts().catalogue.find(identifier)
-    except UnknownSurvey:
-        raise NotFound from None
-    return _cached(make_response(render_template("public.html", public=public(published))))
+class PagePublisher:
+    """Keeps the public pages in the store up to date."""
+
+    def __init__(self, app: Flask) -> None:
+        self._app, self._parts = app, parts_of(app)
+        self._published: object = None  # what the pages of surveys were last made of
+        self._has_fixed_pages = False
+
+    def start(self) -> None:
+        """Look twice a second, in a thread, for as long as the process lives."""
+        threading.Thread(target=self._run, name="pages", daemon=True).start()
+
+    def publish(self) -> None:
+        """Publish what has changed since the last time."""
+        store = self._parts.store
+        with self._app.app_context():
+            if not self._has_fixed_pages:
+                store.replace_public_pages(PROBLEM_PAGES, problem_pages())
+                store.replace_public_pages(STATIC, static_files(self._app))
+                self._has_fixed_pages = True
+            if self._parts.public_pages:
+                self._publish_surveys()
+
+    def _publish_surveys(self) -> None:
+        here, now = self._parts, self._parts.clock.now()
+        surveys = [(survey, state_at(survey, now)) for survey in here.catalogue.surveys()]
+        made_of = here.catalogue.mark, [state for _, state in surveys]
+        if made_of != self._published:
+            here.store.replace_public_pages(SURVEYS, survey_pages(surveys, here.store.register()))
+            self._published = made_of
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.publish()
+            except StoreUnusable as error:
+                log.warning("%s; public pages are published later", error)
+            except Exception:
+                log.exception("public pages could not be made")
+            threading.Event().wait(PAUSE_SECONDS)
 
 
-@blueprint.get("/public/<identifier>.json")
-def as_json(identifier: str) -> Response:
-    return _cached(jsonify(public(asked_for(identifier))))
+def problem_pages() -> dict[str, PublicPage]:
+    """Return the page of each kind of problem, and the same as JSON."""
+    pages = {}
+    for kind, words in WORDS.items():
+        text = render_template("problem.html", words=words)
+        pages[f"{PROBLEM_PAGES}{kind}"] = PublicPage(HTML, text.encode())
+        content = json.dumps(words._asdict()).encode()
+        pages[f"{PROBLEM_PAGES}{kind}.json"] = PublicPage(JSON, content)
+    return pages
 
 
-def public(published: PublishedSurvey) -> dict[str, Any]:  # Any: JSON
+def static_files(app: Flask) -> dict[str, PublicPage]:
+    folder = Path(str(app.static_folder))
+    return {
+        f"{STATIC}{name}": PublicPage(guess_type(name)[0] or JSON, (folder / name).read_bytes())
+        for name in STATIC_FILES
+    }
+
+
+def survey_pages(
+    surveys: Sequence[tuple[PublishedSurvey, State]], register: Sequence[RegisterEntry]
+) -> dict[str, PublicPage]:
+    """Return each survey's page, and the same as JSON."""
+    entries: dict[str, list[RegisterEntry]] = {}
+    for entry in register:
+        entries.setdefault(entry.survey, []).append(entry)
+    pages = {}
+    for published, state in surveys:
+        facts = public_facts(published, state, entries.get(published.id, ()))
+        text = render_template("public.html", public=facts)
+        pages[f"{SURVEYS}{published.id}"] = PublicPage(HTML, text.encode())
+        pages[f"{SURVEYS}{published.id}.json"] = PublicPage(JSON, json.dumps(facts).encode())
+    return pages
+
+
+def public_facts(
+    published: PublishedSurvey, state: State, register: Sequence[RegisterEntry]
+) -> Mapping[str, Any]:  # Any: JSON
     """Return what the people who are asked may want to know."""
-    here, survey = parts(), published.survey
+    survey = published.survey
     return {
         "survey": published.id,
         "name": survey.name,
         "title": survey.title,
         "purpose": survey.purpose,
         "owner": survey.owner,
-        "state": state_at(published, here.clock.now()),
+        "state": state,
         "asked": asked_when(survey),
         "rounds": survey.rounds,
         "questions": [
@@ -87,16 +156,9 @@ def public(published: PublishedSurvey) -> dict[str, Any]:  # Any: JSON
         "key": published.key,
         "register": [
             {"number": entry.number, "event": entry.event, "key": entry.key, "head": entry.head}
-            for entry in map(entry_of, here.store.register())
-            if entry.survey == published.id
+            for entry in register
         ],
     }
-
-
-def _cached(response: Response) -> Response:
-    """Allow any cache to answer: the page is the same for everyone."""
-    response.headers["Cache-Control"] = CACHE
-    return response
 
 
 # Problems: the `type` of a problem document leads here
@@ -201,18 +263,18 @@ WORDS = {
     ),
 }
 
-problems = Blueprint("problems", __name__)
-problems.after_request(restricted)
+blueprint = Blueprint("problems", __name__)
+blueprint.after_request(restricted)
 
 
-@problems.get(f"{PROBLEMS}<kind>")
+@blueprint.get(f"{PROBLEM_PAGES}<kind>")
 def explain(kind: str) -> str:
     if kind not in WORDS:
         raise NotFound
     return render_template("problem.html", words=WORDS[kind])
 
 
-@problems.get(f"{PROBLEMS}<kind>.json")
+@blueprint.get(f"{PROBLEM_PAGES}<kind>.json")
 def explain_json(kind: str) -> ResponseReturnValue:
     if kind not in WORDS:
         raise HttpError(404, "there is no such kind of problem")

@@ -2,7 +2,8 @@
 
 The page refreshes when the first report arrives. A test report takes the way of every report: it is
 packed, sealed if the survey requires it, read and checked, up to where it would be written. It is
-neither counted nor stored, neither as a report nor as a duplicate nor among the rejected.
+neither counted nor stored, neither as a report nor as a duplicate nor among the rejected. Only
+intake holds the keys that open sealed reports, so a sealed one is checked before it is sealed.
 """
 
 from __future__ import annotations
@@ -18,22 +19,23 @@ from flask.typing import ResponseReturnValue
 
 from deniable.server.http.auth import require
 from deniable.server.http.context import Parts, asked_for, parts
-from deniable.server.http.envelopes import Sent, decide
-from deniable.server.http.messages import JSON, HttpError
-from deniable.server.http.operations import readiness
+from deniable.server.http.messages import JSON
+from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
 from deniable.server.pages.planner import PlannedQuestion, plan_question
 from deniable.server.results import state_at
 from deniable.server.results.round_selection import rounds_in_memory
 from deniable.server.store import PublishedSurvey, Upload
-from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report, json_envelope
+from deniable.shared.envelope import Envelope, encode_report, json_envelope, parse_envelopes
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.sealed_envelope import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import seal
+from deniable.shared.survey.keys import mark_of
 from deniable.shared.survey.questions import question_document
 
 ID_BYTES = 16
 MAX_SHOWN_BYTES = 600  # of a report, in a command to copy
+MISSING_KEY = "the key to open this is not here now; start the server with --sealing-key FILE"
 
 blueprint = pages("waiting", public=("waiting_json",))
 
@@ -93,17 +95,17 @@ def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
 
 def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
     symbols, envelope = _drawn(published, here)
-    survey = published.survey
-    body = seal(envelope, survey.sealed_to).pack() if survey.sealed_to else envelope.pack()
-    kind = SEALED_TYPE if survey.sealed_to else CONTENT_TYPE
-    try:
-        (decision,) = decide(here, Sent(kind, None, body))
-        if isinstance(decision, Upload):
-            problem = readiness(here) or ""
-        else:
-            problem = f"{decision.detail} ({decision.code})"
-    except HttpError as error:
-        problem = error.detail
+    survey, packed = published.survey, envelope.pack()
+    body = seal(envelope, survey.sealed_to).pack() if survey.sealed_to else packed
+    (read,) = parse_envelopes(packed, 1)
+    opened_by = mark_of(survey.sealed_to) if survey.sealed_to else None
+    decision = admit(read, here.catalogue, here.clock.now(), 1, opened_by)
+    if not isinstance(decision, Upload):
+        problem = f"{decision.detail} ({decision.code})"
+    elif opened_by and opened_by.hex() not in here.intake_status().sealing_marks:
+        problem = MISSING_KEY
+    else:
+        problem = here.unready_reason() or ""
     described = [
         (question.title, question.describe(symbol))
         for question, symbol in zip(survey.questions, symbols, strict=True)

@@ -17,8 +17,6 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from flask import has_request_context
-
 from deniable.server.http.messages import request_id
 
 PAUSE_SECONDS = 60.0
@@ -49,7 +47,7 @@ class Lines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name
         line = super().formatMessage(record)
-        return f"{line} ({request_id()})" if has_request_context() else line
+        return f"{line} ({request_id()})" if request_id() else line
 
 
 class JsonLines(logging.Formatter):
@@ -61,7 +59,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        if has_request_context():
+        if request_id():
             said["request"] = request_id()
         if record.exc_info and record.exc_info[0]:
             said["error"] = record.exc_info[0].__name__

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Annotation,
         Cells,
         Kept,
+        PublicPage,
         Purged,
         RoundTally,
         SurveyRow,
@@ -231,6 +232,16 @@ class Store(StoreReader, Protocol):
 
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
         """Remove an annotation, and return whether it was there."""
+        ...
+
+    # Public pages
+
+    def public_page(self, path: str) -> PublicPage | None:
+        """Return the page that is published at exactly this path."""
+        ...
+
+    def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
+        """Make these all the pages whose paths begin so; write only what is not so already."""
         ...
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:

@@ -144,6 +144,13 @@ class Upload:
         return self.survey.sequence, self.round, self.id
 
 
+class PublicPage(NamedTuple):
+    """Bytes that anyone may read at one path."""
+
+    content_type: str
+    body: bytes
+
+
 class Kept(NamedTuple):
     """An envelope as it is stored."""
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from deniable.server.store.protocol import NO_SURVEY
-from deniable.server.store.records import Annotation, RoundTally, SurveyRow, Token
+from deniable.server.store.records import Annotation, PublicPage, RoundTally, SurveyRow, Token
 from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.server.store.tally_rows import (
     ROW,
@@ -82,6 +82,11 @@ CREATE TABLE tokens (
     role TEXT NOT NULL,             -- operator, analyst or app
     created BIGINT NOT NULL,        -- in seconds since 1970
     expires BIGINT NOT NULL         -- in seconds since 1970; from then on it is worth nothing
+);
+CREATE TABLE public_pages (
+    path TEXT NOT NULL PRIMARY KEY,  -- the exact path at which anyone may read the page
+    content_type TEXT NOT NULL,
+    body {bytes} NOT NULL
 );
 """
 DAY = "day"  # a key of `about`
@@ -220,6 +225,19 @@ class SqlReader(ABC):
             rows = connection.execute(query, (sequence,)).fetchall()
         return [Annotation(date.fromisoformat(day), words) for day, words in rows]
 
+    def public_page(self, path: str) -> PublicPage | None:
+        query = "SELECT content_type, body FROM public_pages WHERE path = ?"
+        with self._reading("read its public pages") as connection:
+            row = connection.execute(query, (path,)).fetchone()
+        return None if row is None else PublicPage(str(row[0]), bytes(row[1]))
+
+    def public_pages(self, folder: str) -> dict[str, PublicPage]:
+        query = "SELECT path, content_type, body FROM public_pages"
+        with self._reading("read its public pages") as connection:
+            rows = connection.execute(query).fetchall()
+        pages = {path: PublicPage(kind, bytes(body)) for path, kind, body in rows}
+        return {path: page for path, page in pages.items() if path.startswith(folder)}
+
     def counters(self, sequence: int) -> Mapping[str, int]:
         query = "SELECT outcome, reports FROM counters WHERE survey = ?"
         with self._reading("read counters") as connection:
@@ -259,6 +277,22 @@ class SqlSnapshot(SqlReader):
 
 class SqlStore(SqlReader):
     """The writing half, without envelopes; `Store` states what the methods do."""
+
+    def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
+        kept = self.public_pages(folder)
+        if kept == pages:
+            return
+        statement = (
+            "INSERT INTO public_pages (path, content_type, body) VALUES (?, ?, ?) "
+            "ON CONFLICT (path) DO UPDATE SET content_type = excluded.content_type, "
+            "body = excluded.body"
+        )
+        with self._writing("publish pages") as connection:
+            for path in sorted(kept.keys() - pages.keys()):
+                connection.execute("DELETE FROM public_pages WHERE path = ?", (path,))
+            for path, page in sorted(pages.items()):
+                if kept.get(path) != page:
+                    connection.execute(statement, (path, *page))
 
     @abstractmethod
     def close(self) -> None: ...

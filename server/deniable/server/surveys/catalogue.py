@@ -122,6 +122,16 @@ class Catalogue:
         listed = self._listed()
         return listed.compressed if compressed else listed.body
 
+    def entry_text(self, published: PublishedSurvey) -> str:
+        """Return the survey's entry as JSON, from memory."""
+        entry = self._contents.entries.get((published.id, published.closed))
+        return entry or entry_text(published)
+
+    @property
+    def mark(self) -> int:
+        """Length of the register when the store was last asked."""
+        return self._contents.mark
+
     def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
         """Publish a document and return the survey. Publishing it again changes nothing.
 

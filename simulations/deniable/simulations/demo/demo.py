@@ -138,7 +138,7 @@ def _results(server: RunningServer, published: Published) -> Results:
 
     from deniable.server.results import Results
 
-    url = f"{server.url}/v1/surveys/{published.id}/results"
+    url = f"{server.dashboard}/v1/surveys/{published.id}/results"
     headers = {"Authorization": f"Bearer {server.token}"}
     response = requests.get(url, headers=headers, timeout=30)
     if response.status_code != 200:

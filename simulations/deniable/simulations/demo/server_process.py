@@ -35,13 +35,14 @@ END_SIGNALS = [
 
 @dataclass(frozen=True)
 class RunningServer:
-    url: str
+    url: str  # for devices
+    dashboard: str  # for people
     token: str  # an operator's
 
     @property
     def page(self) -> str:
         """Address of the dashboard, signed in."""
-        return f"{self.url}/?token={self.token}"
+        return f"{self.dashboard}/?token={self.token}"
 
 
 def deniable(*arguments: str) -> dict[str, Any]:
@@ -56,8 +57,9 @@ def deniable(*arguments: str) -> dict[str, Any]:
 
 @contextmanager
 def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningServer]:
-    """Run `deniable serve` on loopback, by default on a free port, until the block ends."""
-    command = [*COMMAND, "serve", "--data", str(data), "--port", str(port), "--json", *more]
+    """Run `deniable serve` on loopback until the block ends; `port` is the dashboard's."""
+    ports = ["--port", "0", "--dashboard-port", str(port)]
+    command = [*COMMAND, "serve", "--data", str(data), *ports, "--json", *more]
     # In its own session, so that a signal of the terminal reaches the demo, which stops the server.
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
@@ -79,7 +81,7 @@ def _started(line: str) -> RunningServer:
         started = json.loads(line)
     except ValueError:
         raise StoreUnusable("the server did not start; its message is above") from None
-    return RunningServer(started["url"], started["token"])
+    return RunningServer(started["url"], started["dashboard"], started["token"])
 
 
 @contextmanager
@@ -117,7 +119,7 @@ class Publisher:
     def __init__(self, server: RunningServer, data: Path) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        from deniable.server.http.auth import new_token
+        from deniable.server.http.tokens import new_token
         from deniable.server.store import open_store
 
         self._server, self._data = server, data

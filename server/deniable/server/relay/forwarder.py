@@ -15,17 +15,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from http.client import HTTPException
+from pathlib import Path
 from random import SystemRandom
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request
 
-from deniable.server.process.calling import OPENER
-from deniable.server.relay.holding import Holding
-from deniable.server.relay.settings import Settings
+from deniable.server.process.server_requests import OPENER
+from deniable.server.relay.held_batches import Holding
 from deniable.shared.errors import DeniableError
-from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope
+from deniable.shared.sealed_envelope import BATCH, SEALED_TYPE, SealedEnvelope
 
 BODY_BYTES = 2**19
 BODY_ENVELOPES = 1_000
@@ -36,8 +37,23 @@ LOOK_SECONDS = 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
 MOST_DOUBLINGS = 20
 
+DAY_SECONDS = 86_400.0
+MAX_HELD_BYTES = 256 * 2**20
+
 log = logging.getLogger("deniable.relay")
 uniform = SystemRandom().uniform
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a relay; passed to its worker, however that is started."""
+
+    server: str  # the aggregator
+    token: str = field(repr=False)  # an app's, for bodies of many envelopes
+    folder: Path
+    batch: int = BATCH  # a batch leaves with at least so many envelopes,
+    longest_seconds: float = DAY_SECONDS  # or with those that there are after so long
+    max_bytes: int = MAX_HELD_BYTES  # held at the same time
 
 
 class NotTaken(DeniableError):

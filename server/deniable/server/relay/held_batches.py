@@ -1,13 +1,13 @@
-"""What the relay holds, on disk: a batch that gathers, and one that leaves.
+"""Envelopes that the relay holds, on disk: a batch that gathers, and one that leaves.
 
     gathering/*         groups of envelopes that came at about the same time, each in random order
-    gathering/waiting   since when, in whole hours (waiting.py)
-    leaving/*           the same, once their number is full: from then on none is added
+    gathering/waiting   how long the batch has waited, in whole hours (`Wait`)
+    leaving/*           the batch that leaves: nothing is added to it
 
-A group is one file, written whole, synced and only then given its name, which is random; times
-of change are 0. So what was acknowledged is there after a kill. A batch leaves as a whole:
-were others added to one that was sent in part, those would stand out. It is deleted when all of it
-was taken; what is sent again after a kill, the aggregator recognises by the ids inside.
+A group is one file: written whole, synced, and only then given its name, which is random. Its time
+of change is 0. So what was acknowledged is there after a kill. A batch leaves as a whole: envelopes
+that were added to one that was sent in part would stand out. It is deleted when all of it was
+taken; what is sent again after a kill, the aggregator recognises by the ids inside.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,6 @@ from random import SystemRandom
 from secrets import token_hex
 
 from deniable.server.disk import PRIVATE_FOLDER, sync
-from deniable.server.relay.waiting import HOUR, Wait
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
@@ -32,17 +32,19 @@ GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
 WAITING = "waiting"
 UNFINISHED = ".part"
 DIGEST_BYTES = 16  # to recognise what comes twice
+HOUR = 3_600  # seconds
+KEPT_WAIT = re.compile(rb"(\d{1,9}) (\d{1,9})")
 
 log = logging.getLogger("deniable.relay")
 shuffle = SystemRandom().shuffle
 
 
 class Full(DeniableError):
-    """No more fits until a batch has left."""
+    """Raised where no more fits until a batch has left."""
 
 
 class Holding:
-    """Safe from several threads."""
+    """Folder with the envelopes that wait. Safe from several threads."""
 
     def __init__(self, folder: Path, most_bytes: int, clock: Clock | None = None) -> None:
         self._folder, self._most_bytes, self._clock = folder, most_bytes, clock or Clock()
@@ -54,19 +56,22 @@ class Holding:
         shutil.rmtree(folder / GONE, ignore_errors=True)
         sync(folder)
         self._bytes = sum(path.stat().st_size for path in self._files(GATHERING, LEAVING))
-        self._known = {_digest(each) for each in self._read(GATHERING)}
+        self._known = {_digest(envelope) for envelope in self._read(GATHERING)}
         self._wait = Wait(self._clock, self._kept_wait())
         if self._known:
             self._keep_wait()
 
     @property
     def gathered(self) -> int:
-        """How many different envelopes wait for others."""
+        """Number of different envelopes that wait for others."""
         return len(self._known)
 
     def waited(self) -> float:
-        """For how many seconds they have, from the first. Kept at each full hour of the machine's:
-        at those of the batch, the file system would tell the minute in which it began."""
+        """Return for how many seconds the first of them has waited.
+
+        The wait is kept at each full hour of the machine's clock: at full hours of the batch, the
+        file system would show the minute in which it began.
+        """
         with self._lock:
             if not self._known:
                 return 0.0
@@ -75,14 +80,14 @@ class Holding:
             return self._wait.seconds()
 
     def keep(self, envelopes: Iterable[SealedEnvelope]) -> None:
-        """On disk when it returns; what is there already is not kept twice."""
+        """Write envelopes to disk, each once, before returning."""
         with self._lock:
-            news = {_digest(each): each for each in envelopes}
-            group = [each for digest, each in news.items() if digest not in self._known]
+            new = {_digest(envelope): envelope for envelope in envelopes}
+            group = [envelope for digest, envelope in new.items() if digest not in self._known]
             if not group:
                 return
             shuffle(group)
-            content = b"".join(each.pack() for each in group)
+            content = b"".join(envelope.pack() for envelope in group)
             if self._bytes + len(content) > self._most_bytes:
                 raise Full("the relay holds as much as it may; send the same again later")
             _write(self._folder / GATHERING / token_hex(16), content)
@@ -90,16 +95,16 @@ class Holding:
             if not self._known:
                 self._wait = Wait(self._clock)
                 self._keep_wait()
-            self._known |= news.keys()
+            self._known |= new.keys()
 
     def leaving(self) -> Sequence[SealedEnvelope]:
-        """The batch that leaves, shuffled; empty if none does."""
+        """Return the batch that leaves, shuffled; empty if none does."""
         batch = list(self._read(LEAVING))
         shuffle(batch)
         return batch
 
     def close_batch(self) -> None:
-        """What has gathered leaves from now on; nothing else may be leaving."""
+        """Make what has gathered the batch that leaves; no other may be leaving."""
         with self._lock:
             shutil.rmtree(self._folder / LEAVING)  # what is damaged, if anything
             (self._folder / GATHERING).rename(self._folder / LEAVING)
@@ -108,7 +113,7 @@ class Holding:
             self._known = set()
 
     def delete_batch(self) -> None:
-        """All of what was leaving was taken."""
+        """Delete the batch that was leaving: all of it was taken."""
         with self._lock:
             self._bytes -= sum(path.stat().st_size for path in self._files(LEAVING))
             shutil.rmtree(self._folder / GONE, ignore_errors=True)
@@ -124,7 +129,7 @@ class Holding:
             return b""
 
     def _keep_wait(self) -> None:
-        """If it cannot be, a batch may wait longer, and nothing else is held up."""
+        """Keep how long the batch has waited; if that fails, it may wait longer."""
         self._hour = self._clock.seconds() // HOUR
         try:
             _write(self._folder / GATHERING / WAITING, self._wait.pack())
@@ -143,12 +148,39 @@ class Holding:
         return [path for path in paths if path.name != WAITING]
 
 
+class Wait:
+    """Time that a batch has waited, across restarts and whatever the calendar does meanwhile.
+
+        "494663 13"    began in this hour of the calendar, since 1970; has been seen to wait so long
+
+    Both are whole hours. A running relay counts by a clock that never leaps; what passed while none
+    ran, only the calendar knows. After a restart the longer of the two counts, each rounded down:
+    the batch waits for up to an hour more, and leaves early only where the calendar has leapt
+    ahead. Where it went back, the hours that nobody counted are lost. A wait that cannot be read
+    begins now.
+    """
+
+    def __init__(self, clock: Clock, kept: bytes = b"") -> None:
+        self._clock, self._begun, self._before = clock, clock.seconds(), 0.0
+        calendar = clock.now().timestamp()
+        self._hour = int(calendar // HOUR)
+        if numbers := KEPT_WAIT.fullmatch(kept):
+            self._hour, seen = map(int, numbers.groups())
+            self._before = max(calendar - HOUR * (self._hour + 1), float(HOUR * seen))
+
+    def seconds(self) -> float:
+        return self._before + self._clock.seconds() - self._begun
+
+    def pack(self) -> bytes:
+        return b"%d %d" % (self._hour, self.seconds() // HOUR)
+
+
 def _digest(envelope: SealedEnvelope) -> bytes:
     return hashlib.sha256(envelope.pack()).digest()[:DIGEST_BYTES]
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
+    """Write a file whole or not at all."""
     unfinished = path.with_name(path.name + UNFINISHED)
     try:
         with unfinished.open("xb") as file:

@@ -1,0 +1,208 @@
+"""The reader's interface for programs, under /v1, and what operations ask for.
+
+An operator publishes and closes surveys, an analyst reads results and counters; anyone may read
+health, metrics and the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from flask import Blueprint, Response, request
+from msgspec import Meta, Struct
+
+from deniable.server.http.auth import require
+from deniable.server.http.context import answer, asked_for, parts, read_body
+from deniable.server.http.messages import JSON, HttpError
+from deniable.server.intake.metrics import CONTENT_TYPE
+from deniable.server.results import (
+    Results,
+    Round,
+    csv_chunks,
+    json_chunks,
+    select_rounds,
+    stored_estimates,
+)
+from deniable.server.results.document import Count, SurveyId
+from deniable.server.results.round_selection import MAX_ROWS
+from deniable.server.results.survey_results import check_round
+from deniable.server.surveys.catalogue import UnknownSurvey, entry
+from deniable.server.surveys.replacement import refusal, survey_to_replace
+from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
+from deniable.shared.survey.document import parse_document
+
+CSV = "text/csv"
+MAX_ROUND_DIGITS = 9
+Text = Annotated[str, Meta(min_length=1)]
+
+blueprint = Blueprint("api", __name__)
+
+
+class SignedSurvey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A survey to publish: the exact text, and its Ed25519 signature by the key, both in hex."""
+
+    document: Text
+    signature: Text
+    key: Text
+
+
+class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reports of a survey that were accepted, duplicates, and refused, by code."""
+
+    survey: SurveyId
+    name: str
+    accepted: Count
+    duplicates: Count
+    refused: dict[str, Count]
+
+
+# Surveys
+
+
+@blueprint.post("/v1/surveys")
+@require("operator")
+def publish_survey() -> Response:
+    """Publish what an enrolled key has signed: the server itself holds no key."""
+    signed, catalogue = _signed(), parts().catalogue
+    known = {published.id for published in catalogue.surveys()}
+    if request.args.get("replace") != "true":
+        _refuse_other_questions(signed)
+    try:
+        published = catalogue.publish(signed.document.encode(), signed.signature, signed.key)
+    except InvalidSurvey as error:
+        raise HttpError(400, str(error), "invalid-survey") from None
+    except UntrustedSurvey as error:
+        raise HttpError(403, str(error), "untrusted-survey") from None
+    except Refused as error:
+        raise HttpError(409, str(error), "list-full") from None
+    return answer(entry(published), 200 if published.id in known else 201)
+
+
+@blueprint.post("/v1/surveys/<identifier>/close")
+@require("operator")
+def close_survey(identifier: str) -> Response:
+    """Close a survey permanently: no more reports are taken, and nothing opens it again."""
+    catalogue, published = parts().catalogue, asked_for(identifier)
+    try:
+        published = catalogue.to_close(identifier)
+    except UnknownSurvey as error:
+        raise HttpError(409, str(error)) from None
+    return answer(entry(catalogue.close(published)))
+
+
+@blueprint.get("/v1/surveys/<identifier>/counters")
+@require("analyst")
+def show_counters(identifier: str) -> Response:
+    published = asked_for(identifier)
+    counted = dict(parts().store.counters(published.sequence))
+    accepted, duplicates = (counted.pop(key, 0) for key in ("accepted", "duplicates"))
+    return answer(
+        Counters(
+            survey=published.id,
+            name=published.name,
+            accepted=accepted,
+            duplicates=duplicates,
+            refused=counted,
+        )
+    )
+
+
+def _signed() -> SignedSurvey:
+    try:
+        return msgspec.json.decode(read_body(), type=SignedSurvey)
+    except msgspec.ValidationError:
+        fields = ", ".join(SignedSurvey.__struct_fields__)
+        raise HttpError(400, f"send a JSON object with exactly the texts {fields}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise HttpError(400, "the body is not JSON in UTF-8") from None
+
+
+def _refuse_other_questions(signed: SignedSurvey) -> None:
+    """Keep what a deployed app is asked by name, unless the operator insists."""
+    document = signed.document.encode()
+    try:
+        survey = parse_document(document)
+    except InvalidSurvey:
+        return  # which the publishing says
+    surveys, today = parts().catalogue.surveys(), parts().clock.now().date()
+    earlier = survey_to_replace(surveys, survey, document, today)
+    if earlier and (reason := refusal(earlier, survey)):
+        raise HttpError(409, f"{reason} Publish with ?replace=true.", "other-questions")
+
+
+# Results
+
+
+@blueprint.get("/v1/surveys/<identifier>/results")
+@require("analyst")
+def results(identifier: str) -> Response:
+    return json_results(identifier)
+
+
+@blueprint.get("/v1/surveys/<identifier>/results.csv")
+@require("analyst")
+def results_csv(identifier: str) -> Response:
+    header, rounds = requested_results(identifier)
+    disposition = {"Content-Disposition": f'attachment; filename="{header.name}-results.csv"'}
+    return Response(csv_chunks(header, rounds), mimetype=CSV, headers=disposition)
+
+
+def json_results(identifier: str) -> Response:
+    return Response(json_chunks(*requested_results(identifier)), mimetype=JSON)
+
+
+def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
+    """Return the results of the rounds that this request's address names: the document without its
+    rounds, and its rounds."""
+    number, first, last = (_number(name) for name in ("round", "from", "until"))
+    here, published = parts(), asked_for(identifier)
+    if number is not None:
+        first = last = number
+    now = here.clock.now()
+    selection = select_rounds(published.survey, now, first, last)
+    estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
+    try:
+        if number is not None:
+            check_round(estimates, number)
+    except Refused as error:
+        raise HttpError(404, str(error)) from None
+    return estimates.header, estimates.rounds()
+
+
+def _number(name: str) -> int | None:
+    """Return the round that a parameter of the address names, if it is there."""
+    text = request.args.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ROUND_DIGITS):
+        raise HttpError(400, f"{name} must be a whole number, like ?{name}=683")
+    return int(text)
+
+
+# Operations
+
+
+@blueprint.get("/healthz")
+def alive() -> Response:
+    return Response(b'{"status":"alive"}', mimetype=JSON)
+
+
+@blueprint.get("/readyz")
+def ready() -> Response:
+    """Return whether the store can be read; intake says for itself whether it takes reports."""
+    parts().store.surveys_mark()  # else the error is answered
+    return Response(b'{"status":"ready"}', mimetype=JSON)
+
+
+@blueprint.get("/metrics")
+def metrics() -> Response:
+    return Response(parts().metrics.text(), content_type=CONTENT_TYPE)
+
+
+@blueprint.get("/v1/openapi.json")
+def openapi() -> Response:
+    from deniable.server.http.openapi import document_bytes
+
+    return Response(document_bytes(), mimetype=JSON)

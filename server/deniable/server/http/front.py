@@ -1,0 +1,221 @@
+"""Front of a server that devices reach: one event loop that reads bodies and answers each request.
+
+Intake and relay are such fronts. The front bounds how long a body may take, how long it may be, and
+how much memory all bodies take together; it turns every error into a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from deniable.server.http.messages import (
+    JSON,
+    SECURITY_HEADERS,
+    UNUSABLE,
+    HttpError,
+    begin_request,
+    end_request,
+    problem_fields,
+    problem_headers,
+)
+from deniable.shared.errors import StoreUnusable
+
+if TYPE_CHECKING:
+    from granian.rsgi import Scope
+
+BODY_SECONDS = 10.0
+SWEEP_SECONDS = 0.5
+SMALL_BODY_BYTES = 4_096  # less than what a connection takes by itself
+MAX_HELD_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
+SHORT = "the body ended before its length; nothing was counted"
+SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
+CROWDED = "too many bodies arrive at the same time; nothing was counted; send the same body later"
+COMPRESSED = "send the body as it is, without Content-Encoding"
+MISTAKE = "the server made a mistake, which is in its log; nothing was counted"
+READ_METHODS = ("GET", "HEAD")
+
+Headers = list[tuple[str, str]]
+Reply = tuple[int, Headers, bytes]
+
+log = logging.getLogger("deniable.server")
+
+
+class BodyStream(Protocol):
+    """Body of a request: awaited as a whole, or iterated in parts as they arrive."""
+
+    def __call__(self) -> Awaitable[bytes]: ...
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+
+class Exchange(BodyStream, Protocol):
+    """A request's body, and the way to send its answer."""
+
+    def response_bytes(self, status: int, headers: Headers, body: bytes) -> None: ...
+
+
+class Front(ABC):
+    """Application that granian calls for each request (RSGI)."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._max_body_bytes = max_body_bytes
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._bodies = Bodies(loop, self._max_body_bytes)
+
+    async def __call__(self, scope: Scope, protocol: Exchange) -> None:
+        try:
+            status, headers, body = await self.reply(scope, protocol)
+        except HttpError as error:
+            status, headers, body = self._refusal(error, scope)
+        except StoreUnusable as error:
+            log.error("%s", error)
+            status, headers, body = self._refusal(HttpError(503, UNUSABLE), scope)
+        except Exception:  # noqa: BLE001 - whatever it was, the request is answered
+            begin_request()
+            try:
+                log.exception("a request was not answered")
+                status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
+            finally:
+                end_request()
+        protocol.response_bytes(status, headers, body)
+
+    @abstractmethod
+    async def reply(self, scope: Scope, protocol: Exchange) -> Reply: ...
+
+    def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - for subclasses
+        """Return headers that a problem document of this request has besides the usual ones."""
+        return {}
+
+    @asynccontextmanager
+    async def body_of(self, scope: Scope, protocol: Exchange) -> AsyncIterator[bytes]:
+        """Read the whole body, and count its bytes as held until the block ends."""
+        declared = declared_length(scope)
+        if scope.headers.get("content-encoding", "identity").lower() != "identity":
+            raise HttpError(415, COMPRESSED)
+        if declared > self._max_body_bytes:
+            raise self._too_long()
+        body = await self._bodies.read(protocol, declared)
+        try:
+            if len(body) > self._max_body_bytes:
+                raise self._too_long()
+            if declared not in (-1, len(body)):
+                raise HttpError(400, SHORT)
+            yield body
+        finally:
+            self._bodies.release(body)
+
+    def _too_long(self) -> HttpError:
+        return HttpError(
+            413, f"a body has at most {self._max_body_bytes} bytes; split it into several"
+        )
+
+    def _refusal(self, error: HttpError, scope: Scope) -> Reply:
+        more = {**problem_headers(error), **self.refusal_headers(error, scope)}
+        return error.status, header_list(more), json.dumps(problem_fields(error)).encode()
+
+
+def header_list(more: Mapping[str, str], content_type: str = JSON) -> Headers:
+    """Headers of an answer: ours, replaced or added to by those of `more`."""
+    usual = {**SECURITY_HEADERS, "Content-Type": content_type, "Cache-Control": "no-store"}
+    return list({**usual, **more}.items())
+
+
+def declared_length(scope: Scope) -> int:
+    """The length that the request declares; -1 if it declares none, or sends chunks."""
+    headers = scope.headers
+    text = headers.get("content-length", "")
+    return int(text) if text.isdecimal() and "transfer-encoding" not in headers else -1
+
+
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    task: asyncio.Task[object]
+    begun: float
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    ended: HttpError | None = None
+
+    def end(self, reason: HttpError) -> None:
+        self.ended = reason
+        self.task.cancel()
+
+
+class Bodies:
+    """Bodies that arrive at one event loop, bounded in time, in length and all together in bytes.
+
+    A body that takes too long is given up. Where all bodies together take too much memory, the one
+    that has been arriving for longest is given up: whoever sends slowly on purpose goes first.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, max_body_bytes: int) -> None:
+        self._loop, self._max_body_bytes = loop, max_body_bytes
+        self._arriving: dict[_Arrival, None] = {}  # the oldest first
+        self._held = 0
+        loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    async def read(self, stream: BodyStream, declared: int) -> bytes:
+        """Return the body, held until it is released; of one that is too long, a part that is too
+        long as well. `declared` is its length, or -1 if unknown."""
+        task = asyncio.current_task()
+        assert task is not None
+        arrival = _Arrival(task, self._loop.time())
+        self._arriving[arrival] = None
+        try:
+            if 0 <= declared <= SMALL_BODY_BYTES:
+                self._take(arrival, await _whole(stream))
+            else:
+                async for part in stream:
+                    self._take(arrival, part)
+                    if arrival.size > self._max_body_bytes:
+                        break
+        except BaseException as error:
+            self._held -= arrival.size
+            if arrival.ended is None or not isinstance(error, asyncio.CancelledError):
+                raise
+            arrival.task.uncancel()
+            raise arrival.ended from None
+        finally:
+            del self._arriving[arrival]
+        return _joined(arrival.parts)
+
+    def release(self, body: bytes) -> None:
+        self._held -= len(body)
+
+    def _take(self, arrival: _Arrival, part: bytes) -> None:
+        arrival.parts.append(part)
+        arrival.size += len(part)
+        self._held += len(part)
+        if self._held > MAX_HELD_BYTES:
+            oldest = next(arriving for arriving in self._arriving if arriving.ended is None)
+            if oldest is arrival:
+                raise HttpError(503, CROWDED)
+            oldest.end(HttpError(503, CROWDED))
+
+    def _sweep(self) -> None:
+        """Give up bodies that are too slow."""
+        late = self._loop.time() - BODY_SECONDS
+        for arrival in self._arriving:
+            if arrival.begun > late:
+                break
+            if arrival.ended is None:
+                arrival.end(HttpError(408, SLOW.format(BODY_SECONDS)))
+        self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+
+async def _whole(stream: BodyStream) -> bytes:
+    try:
+        return await stream()
+    except RuntimeError:  # its connection has ended
+        raise HttpError(400, SHORT) from None
+
+
+def _joined(parts: Sequence[bytes]) -> bytes:
+    return parts[0] if len(parts) == 1 else b"".join(parts)

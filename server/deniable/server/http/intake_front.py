@@ -1,0 +1,479 @@
+"""Front of intake: every address that devices and the public reach.
+
+A small upload is decided here and handed to the writer; a large one takes its share of the loop's
+time (rate_limit.py). Everything that is read is bytes from memory, or a page that the reader has
+published into the store. One thread asks the store, so that the loop never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from deniable.server.http.forwarded_headers import sender_address
+from deniable.server.http.front import (
+    READ_METHODS,
+    Exchange,
+    Front,
+    Headers,
+    Reply,
+    header_list,
+)
+from deniable.server.http.messages import (
+    BUSY,
+    JSON,
+    PAGE_POLICY,
+    PROBLEM_PAGES,
+    PUBLIC_CACHE,
+    UNKNOWN_SURVEY,
+    HttpError,
+)
+from deniable.server.http.rate_limit import Pace, WorkShare
+from deniable.server.http.uploads import (
+    UNKNOWN_TOKEN,
+    Decision,
+    Intake,
+    Sent,
+    check_app_token,
+    decide_some,
+    max_reports,
+    parse,
+    receipt,
+)
+from deniable.server.intake.commit import Outcome
+from deniable.server.intake.limits import neighbourhood
+from deniable.server.intake.status import IntakeStatus, unready_reason
+from deniable.server.intake.writer import Settled, Unavailable
+from deniable.server.store import Store, Upload
+from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey
+from deniable.shared.envelope import MAX_BODY_BYTES
+
+if TYPE_CHECKING:
+    from granian.rsgi import Scope
+
+MAX_UPLOADS_WAITING = 1_024  # for the disk: as many as one commit takes
+MAX_LOOKUPS_WAITING = 64
+CHEAP_BODY_BYTES = 4_096
+CHEAP_JSON_BYTES = 512  # JSON takes many times longer to read
+ENVELOPES_AT_A_TIME = 64  # of a large upload, between rests
+LISTS_PER_SECOND = 2_000.0
+READINESS_FRESH_SECONDS = 1.0
+READINESS_PATIENCE_SECONDS = 1.0
+MAX_REGISTER_ENTRIES = 1_000  # in an answer
+MAX_NUMBER_DIGITS = 9
+REGISTER_NOTE = (
+    "Each head is a hash of all entries up to it. Alone it detects nothing: whoever runs this "
+    "server can show everybody another register. Keep heads elsewhere, and compare."
+)
+SLOW_STORE = "the store cannot be written now; another process may be writing, or the disk is slow"
+NOTHING_HERE = "there is nothing at this address, which is for devices; people have another one"
+WRONG_METHOD = "this address does not take that method; the header Allow says which it takes"
+CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
+
+T = TypeVar("T")
+
+
+class IntakeFront(Front):
+    """Everything that is asked for on the address for devices."""
+
+    def __init__(
+        self, intake: Intake, proxies: Sequence[str] = (), *, public_pages: bool = False
+    ) -> None:
+        super().__init__(MAX_BODY_BYTES)
+        self.intake, self._proxies, self._public_pages = intake, proxies, public_pages
+        self._lookups = Lookups()
+        self._register = RegisterText()
+        self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
+        self._waiting, self._waking = 0, False
+        self._refreshing: asyncio.Future[None] | None = None
+        self._paces = {path: Pace(per_second=route.per_second) for path, route in ROUTES.items()}
+        self._pace_of_others = Pace()
+        self._pace_of_tokens = Pace()
+        self._receipt_headers = header_list(CROSS_ORIGIN)
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__rsgi_init__(loop)
+        self._costly = WorkShare()
+        self._readiness = Readiness(loop, self._unready_reason)
+
+    async def reply(self, scope: Scope, protocol: Exchange) -> Reply:
+        path = route_path(scope.path)
+        route = ROUTES.get(path)
+        if route is None or scope.method not in route.all_methods:
+            if not await self._pace_of_others.has_turn():
+                raise HttpError(503, BUSY)
+            if route is None:
+                raise HttpError(404, NOTHING_HERE)
+            raise HttpError(405, WRONG_METHOD)
+        if route.per_second is not None and not await self._paces[path].has_turn():
+            raise HttpError(503, BUSY)
+        if scope.method == "OPTIONS":
+            return 200, header_list(options_headers(route)), b""
+        return await route.answer(self, scope, protocol)
+
+    def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:
+        route = ROUTES.get(route_path(scope.path))
+        if error.status == 405 and route is not None:
+            return {"Allow": ", ".join(route.all_methods)}
+        if route is not None and route.refuses_across_origins and scope.method in route.methods:
+            return CROSS_ORIGIN
+        return {}
+
+    def status(self, now: float) -> IntakeStatus:
+        """Return how intake is doing at this moment."""
+        writer, metrics = self.intake.writer, self.intake.metrics
+        return IntakeStatus(
+            written=now,
+            running=writer.running,
+            doubt=writer.doubt(),
+            waiting=writer.waiting,
+            commits=metrics.commit_times(),
+            sealing_marks=[mark.hex() for mark in self.intake.sealing],
+            metrics=metrics.text(),
+        )
+
+    # Uploads
+
+    async def take_upload(self, scope: Scope, protocol: Exchange) -> Reply:
+        async with self.body_of(scope, protocol) as body:
+            if self._waiting >= MAX_UPLOADS_WAITING:
+                raise HttpError(503, BUSY)
+            headers = scope.headers
+            sent = Sent(
+                headers.get("content-type") or "", _authorization(scope), body, self._sender(scope)
+            )
+            await self._look_up(sent.authorization)
+            if is_cheap(sent):
+                self._costly.cheap_requests += 1
+                most = max_reports(self.intake, sent.authorization)
+                parsed = parse(sent.content_type, body, most)
+                decisions = decide_some(self.intake, sent, parsed, most)
+            else:
+                decisions = await self._decide_in_parts(sent)
+            self._waiting += 1
+            try:
+                written = await self._written(decisions)
+            except Unavailable as error:
+                raise HttpError(503, str(error)) from None
+            finally:
+                self._waiting -= 1
+            answer = receipt(self.intake, decisions, written)
+            return 200, self._receipt_headers, msgspec.json.encode(answer)
+
+    async def _decide_in_parts(self, sent: Sent) -> list[Decision]:
+        """Decide about a large upload, some envelopes at a time."""
+        if self._costly.is_full:
+            raise HttpError(503, BUSY)
+        async with self._costly:
+            await self._look_up(sent.authorization)
+            most = max_reports(self.intake, sent.authorization)
+            parsed, decisions = parse(sent.content_type, sent.body, most), list[Decision]()
+            for start in range(0, len(parsed), ENVELOPES_AT_A_TIME):
+                if start:
+                    await self._costly.rest()
+                    await self._look_up(sent.authorization)
+                some = parsed[start : start + ENVELOPES_AT_A_TIME]
+                decisions += decide_some(self.intake, sent, some, most)
+            return decisions
+
+    async def _written(self, decisions: Sequence[Decision]) -> list[Outcome]:
+        uploads = [decision for decision in decisions if isinstance(decision, Upload)]
+        if not uploads:
+            return []
+        waiter: asyncio.Future[list[Outcome]] = self._loop.create_future()
+        self.intake.writer.submit(uploads, partial(self._settle, waiter))
+        return await waiter
+
+    def _settle(self, waiter: asyncio.Future[list[Outcome]], settled: Settled) -> None:
+        """Called in the writer's thread: the first of a commit's uploads wakes the loop for all."""
+        self._settled.append((waiter, settled))
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._waking = False
+        while self._settled:
+            waiter, settled = self._settled.popleft()
+            if waiter.done():
+                continue  # its connection is gone
+            if isinstance(settled, Unavailable):
+                waiter.set_exception(settled)
+            else:
+                waiter.set_result(settled)
+
+    def _sender(self, scope: Scope) -> bytes | None:
+        """Return the neighbourhood that the request came from, if the operator limits those."""
+        if self.intake.limits is None:
+            return None
+        return neighbourhood(sender_address(scope, self._proxies))
+
+    # What the store is asked for
+
+    async def _look_up(self, authorization: str | None = None) -> None:
+        """Make sure that surveys, and this token if there is one, were looked up a moment ago."""
+        rest = self.intake.catalogue.fresh_for
+        if rest < FRESH_SECONDS / 2:
+            refreshing = self._refresh()
+            if rest <= 0:
+                await asyncio.shield(refreshing)
+        if authorization is None:
+            return
+        rest = self.intake.app_tokens.fresh_for(authorization)
+        if rest <= 0:
+            if not await self._pace_of_tokens.has_turn():
+                raise HttpError(503, BUSY)
+            await self._lookups.run(partial(check_app_token, self.intake, authorization))
+
+    def _refresh(self) -> asyncio.Future[None]:
+        """One look at the store for all requests that need it."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._loop.run_in_executor(self._lookups.thread, self._look)
+            self._refreshing.add_done_callback(_retrieve)
+        return self._refreshing
+
+    def _look(self) -> None:
+        catalogue = self.intake.catalogue
+        catalogue.refresh()
+        catalogue.listing(compressed=True)  # compressed here, not by the first who asks
+
+    # What anyone reads
+
+    async def list_surveys(self, scope: Scope, _: Exchange) -> Reply:
+        """Refuse while the clock is in doubt: a wrong one might list nothing, for every device."""
+        await self._look_up()
+        if self.intake.writer.doubt():
+            raise HttpError(503, "the server's clock is in doubt; ask again later")
+        compressed = accepts_gzip(scope.headers.get("accept-encoding") or "")
+        more = {"Cache-Control": PUBLIC_CACHE, **CROSS_ORIGIN, "Vary": "Accept-Encoding"}
+        if compressed:
+            more["Content-Encoding"] = "gzip"
+        return 200, header_list(more), self.intake.catalogue.listing(compressed=compressed)
+
+    async def show_survey(self, scope: Scope, _: Exchange) -> Reply:
+        await self._look_up()
+        catalogue = self.intake.catalogue
+        try:
+            published = catalogue.find(name_in(scope.path))
+        except UnknownSurvey:
+            raise HttpError(404, UNKNOWN_SURVEY) from None
+        return (
+            200,
+            header_list({"Cache-Control": PUBLIC_CACHE}),
+            catalogue.entry_text(published).encode(),
+        )
+
+    async def show_register(self, scope: Scope, _: Exchange) -> Reply:
+        after = parse_qs(scope.query_string, keep_blank_values=True).get("after", ["0"])[0]
+        if not (after.isascii() and after.isdigit() and len(after) <= MAX_NUMBER_DIGITS):
+            raise HttpError(400, "after must be a whole number, like ?after=1000")
+        await self._look_up()
+        if self._register.length < self.intake.catalogue.mark:
+            await self._lookups.run(partial(self._register.extend, self.intake.store))
+        return 200, header_list({}), self._register.page(int(after))
+
+    async def show_page(self, scope: Scope, _: Exchange) -> Reply:
+        """Serve a page that the reader has published at exactly this path."""
+        page = await self._lookups.run(partial(self.intake.store.public_page, scope.path))
+        if page is None:
+            raise HttpError(404, NOTHING_HERE)
+        return 200, page_headers(page.content_type), page.body
+
+    async def show_public_page(self, scope: Scope, _: Exchange) -> Reply:
+        """Serve a survey's public page, by its name, its id or the beginning of one."""
+        name, dot, ending = name_in(scope.path).partition(".json")
+        if not self._public_pages or ending:
+            raise HttpError(404, NOTHING_HERE)
+        await self._look_up()
+        try:
+            published = self.intake.catalogue.find(name)
+        except UnknownSurvey:
+            raise HttpError(404, NOTHING_HERE) from None
+        path = f"/public/{published.id}{dot}"
+        page = await self._lookups.run(partial(self.intake.store.public_page, path))
+        if page is None:  # it was published a moment ago
+            raise HttpError(503, BUSY)
+        return 200, page_headers(page.content_type), page.body
+
+    # Health
+
+    async def say_alive(self, *_: object) -> Reply:
+        return 200, header_list({}), b'{"status":"alive"}'
+
+    async def say_ready(self, *_: object) -> Reply:
+        if (reason := await self._readiness.reason()) is not None:
+            raise HttpError(503, reason)
+        return 200, header_list({}), b'{"status":"ready"}'
+
+    def _unready_reason(self) -> str | None:
+        intake = self.intake
+        return unready_reason(self.status(0.0), intake.store, intake.catalogue, intake.clock.now())
+
+
+Answer = Callable[[IntakeFront, "Scope", Exchange], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """An address, its methods, and how often it is answered; None: as often as it is asked."""
+
+    answer: Answer
+    per_second: float | None
+    methods: tuple[str, ...] = READ_METHODS
+    refuses_across_origins: bool = False  # pages of other origins may read its refusals, too
+
+    @property
+    def all_methods(self) -> tuple[str, ...]:
+        return (*self.methods, "OPTIONS")
+
+
+ROUTES: Mapping[str, Route] = {
+    "/v1/envelopes": Route(IntakeFront.take_upload, None, ("POST",), refuses_across_origins=True),
+    "/v1/surveys": Route(IntakeFront.list_surveys, LISTS_PER_SECOND),
+    "/v1/surveys/{id}": Route(IntakeFront.show_survey, 200.0),
+    "/v1/register": Route(IntakeFront.show_register, 200.0),
+    "/public/{id}": Route(IntakeFront.show_public_page, 200.0),
+    f"{PROBLEM_PAGES}{{kind}}": Route(IntakeFront.show_page, 200.0),
+    "/static/{file}": Route(IntakeFront.show_page, 200.0),
+    "/healthz": Route(IntakeFront.say_alive, 200.0),
+    "/readyz": Route(IntakeFront.say_ready, 200.0),
+}
+_PATTERNS = {path.rpartition("/")[0]: path for path in ROUTES if path.endswith("}")}
+
+
+def route_path(path: str) -> str:
+    """Return the key of ROUTES that a path belongs to, or the path itself."""
+    return path if path in ROUTES else _PATTERNS.get(path.rpartition("/")[0], path)
+
+
+def name_in(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def is_cheap(sent: Sent) -> bool:
+    """Return whether deciding about an upload takes next to no time."""
+    binary = len(sent.body) <= CHEAP_BODY_BYTES and not sent.content_type.startswith(JSON)
+    return binary or len(sent.body) <= CHEAP_JSON_BYTES
+
+
+def options_headers(route: Route) -> Mapping[str, str]:
+    allow = {"Allow": ", ".join(route.all_methods)}
+    return allow | CROSS_ORIGIN | PREFLIGHT if route.refuses_across_origins else allow
+
+
+def page_headers(content_type: str) -> Headers:
+    more = {"Cache-Control": PUBLIC_CACHE}
+    if content_type.startswith("text/html"):
+        more["Content-Security-Policy"] = PAGE_POLICY
+    return header_list(more, content_type)
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether an `Accept-Encoding` header allows gzip.
+
+    >>> accepts_gzip("br, GZIP;q=0.5"), accepts_gzip("gzip;q=0, *"), accepts_gzip("")
+    (True, False, False)
+    """
+    weights = dict(_weighted(part) for part in header.lower().split(","))
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def _weighted(part: str) -> tuple[str, float]:
+    name, _, weight = part.partition(";")
+    try:
+        return name.strip(), float(weight.strip().removeprefix("q=") or 1)
+    except ValueError:
+        return name.strip(), 1.0
+
+
+def _authorization(scope: Scope) -> str | None:
+    """Return the header; one that is not text is refused like any other unknown token."""
+    if "authorization" not in scope.headers:
+        return None
+    value = scope.headers.get("authorization")
+    if value is None:
+        raise HttpError(401, UNKNOWN_TOKEN)
+    return str(value)
+
+
+def _retrieve(refreshing: asyncio.Future[None]) -> None:
+    """Take note of an error that nobody waited for: the next who needs the store is told."""
+    if not refreshing.cancelled():
+        refreshing.exception()
+
+
+class Lookups:
+    """The one thread that asks the store. Few requests wait for it; the others are refused."""
+
+    def __init__(self) -> None:
+        self.thread = ThreadPoolExecutor(1, "lookups")
+        self._waiting = 0
+
+    async def run(self, look: Callable[[], T]) -> T:
+        if self._waiting >= MAX_LOOKUPS_WAITING:
+            raise HttpError(503, BUSY)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.thread, look)
+        finally:
+            self._waiting -= 1
+
+
+class Readiness:
+    """One look at the store for all requests within a second that ask whether it is ready.
+
+    A look takes the writer's lock: if each request had its own, reports would wait for those who
+    ask. A request that has waited for a second is told that the store is slow.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], str | None]) -> None:
+        self._loop, self._look = loop, look
+        self._thread = ThreadPoolExecutor(1, "readiness")
+        self._looking: asyncio.Future[str | None] | None = None
+        self._fresh_until = 0.0
+
+    async def reason(self) -> str | None:
+        """Return why reports cannot be taken, or None."""
+        looking = self._looking
+        if looking is None or (looking.done() and self._loop.time() >= self._fresh_until):
+            looking = self._looking = self._loop.run_in_executor(self._thread, self._look_once)
+        done, _ = await asyncio.wait([looking], timeout=READINESS_PATIENCE_SECONDS)
+        return looking.result() if done else SLOW_STORE
+
+    def _look_once(self) -> str | None:
+        reason = self._look()
+        self._fresh_until = self._loop.time() + READINESS_FRESH_SECONDS
+        return reason
+
+
+class RegisterText:
+    """The register's entries as JSON, in memory: they are only ever added to."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._entries)
+
+    def extend(self, store: Store) -> None:
+        """Read the entries that are new."""
+        new = store.register(self.length)
+        self._entries += [json.dumps(vars(entry)).encode() for entry in new]
+
+    def page(self, after: int) -> bytes:
+        """Return the answer with the entries after this number."""
+        entries = self._entries[after : after + MAX_REGISTER_ENTRIES]
+        more = self.length > after + len(entries)
+        rest = json.dumps({"more": more, "note": REGISTER_NOTE})
+        return b'{"entries": [' + b", ".join(entries) + b"], " + rest[1:].encode()

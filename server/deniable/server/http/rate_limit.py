@@ -1,0 +1,91 @@
+"""Limits on how much of an event loop's time requests may take that anyone can send.
+
+`Pace` bounds how often something is answered, `WorkShare` how much time costly work gets while
+cheap requests wait. Waiting costs nothing: a request that is early sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+REQUESTS_PER_SECOND = 200.0
+BURST_REQUESTS = 20
+PATIENCE_SECONDS = 1.0
+REST_PER_WORK = 3.0  # seconds for others after each second of costly work, if they need them
+MIN_REST_SECONDS = 0.001
+MAX_COSTLY_WAITING = 64
+
+
+class Pace:
+    """Evenly spaced turns. A request whose turn is more than a second away is refused, and that
+    after a second, so that a connection gains nothing by asking again."""
+
+    def __init__(
+        self,
+        seconds: Callable[[], float] = time.monotonic,
+        per_second: float | None = None,
+    ) -> None:
+        self._seconds, self._per_second = seconds, per_second or REQUESTS_PER_SECOND
+        self._next = 0.0  # when the turn after all those granted begins
+
+    async def has_turn(self) -> bool:
+        """Wait for a turn; False if it is too far away."""
+        delay = self.delay()
+        if delay > 0:
+            await asyncio.sleep(min(delay, PATIENCE_SECONDS))
+        return delay <= PATIENCE_SECONDS
+
+    def delay(self) -> float:
+        """Return the seconds until the next turn, and take it unless it is too far away."""
+        now = self._seconds()
+        due = max(self._next, now - BURST_REQUESTS / self._per_second)
+        if due - now <= PATIENCE_SECONDS:
+            self._next = due + 1 / self._per_second
+        return due - now
+
+
+class WorkShare:
+    """One piece of costly work at a time, and after it time for cheap requests.
+
+    Work that took t seconds is followed by a rest of up to 3 t. The rest ends early if no cheap
+    request has come meanwhile: on an idle server costly work waits for next to nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+        self.cheap_requests = 0  # counted by the front
+
+    @property
+    def is_full(self) -> bool:
+        return self._waiting >= MAX_COSTLY_WAITING
+
+    async def __aenter__(self) -> None:
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self._waiting -= 1
+            raise
+        self._begun = time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.rest()
+        finally:
+            self._waiting -= 1
+            self._lock.release()
+
+    async def rest(self) -> None:
+        """Leave the loop to cheap requests, after work since the last rest."""
+        now = time.monotonic()
+        end = now + REST_PER_WORK * (now - self._begun)
+        while now < end:
+            before = self.cheap_requests
+            await asyncio.sleep(min(MIN_REST_SECONDS, end - now))
+            if self.cheap_requests == before:
+                break
+            now = time.monotonic()
+        self._begun = time.monotonic()

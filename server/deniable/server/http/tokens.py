@@ -1,0 +1,84 @@
+"""Tokens, their roles, and sessions that begin with one; without a web framework.
+
+operator   publishes and closes surveys, and whatever an analyst may
+analyst    reads results and counters
+app        sends many reports in one envelope; nothing else
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from datetime import datetime
+
+from deniable.server.store import Store
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import WrongUse
+
+GRANTS = {
+    "operator": frozenset({"operator", "analyst"}),
+    "analyst": frozenset({"analyst"}),
+    "app": frozenset({"app"}),
+}
+ROLES = tuple(GRANTS)
+SESSION_SECONDS = 12 * 3_600.0
+MAX_SESSIONS = 10_000
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
+
+
+def new_token() -> str:
+    """Return 256 random bits in hex: they can be pasted anywhere, also after `--token`."""
+    return secrets.token_hex(32)
+
+
+def check_role(role: str) -> str:
+    if role not in GRANTS:
+        raise WrongUse(f"a role must be one of {', '.join(ROLES)}; got {role!r}")
+    return role
+
+
+def grants(role: str | None, wanted: str) -> bool:
+    """Return whether this role may do what takes the wanted one."""
+    return wanted in GRANTS.get(role or "", ())
+
+
+def role_of(token: str, store: Store, now: datetime) -> str | None:
+    """Return the role of a token that is known and has not expired."""
+    return store.role_of(token, now) if _TOKEN.fullmatch(token) else None
+
+
+def authorized_role(authorization: str, store: Store, now: datetime) -> str | None:
+    """Return the role of the token in an `Authorization` header, if it is valid."""
+    scheme, _, token = authorization.partition(" ")
+    return role_of(token.strip(), store, now) if scheme.lower() == "bearer" else None
+
+
+class Sessions:
+    """Sessions of the pages, in memory: a cookie is worth something while the server knows it.
+
+    The token itself stays out of the browser: signing out ends what a copied cookie could do, and
+    so does a restart, or revoking the token. Safe from several threads.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._tokens: dict[str, tuple[str, float]] = {}  # the oldest first
+
+    def begin(self, token: str) -> str:
+        """Return the cookie of a new session with this token."""
+        cookie = secrets.token_urlsafe(32)
+        with self._lock:
+            if len(self._tokens) >= MAX_SESSIONS:
+                del self._tokens[next(iter(self._tokens))]
+            self._tokens[cookie] = token, self._clock.seconds() + SESSION_SECONDS
+        return cookie
+
+    def token(self, cookie: str) -> str:
+        """Return the token of a session; an empty one if it has ended."""
+        token, end = self._tokens.get(cookie, ("", 0.0))
+        return token if self._clock.seconds() < end else ""
+
+    def end(self, cookie: str) -> None:
+        with self._lock:
+            self._tokens.pop(cookie, None)

@@ -1,0 +1,227 @@
+"""`deniable serve`: intake for devices and the reader for people, each with an address of its own.
+
+Intake holds the lock on the folder, the keys that open sealed reports, and the writer. The reader
+opens the same store like any command; it has a memory limit, and leaves the processor to intake.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deniable.server.http.intake_front import IntakeFront
+from deniable.server.http.tokens import new_token
+from deniable.server.http.uploads import AppTokens, Intake
+from deniable.server.intake.limits import Limits
+from deniable.server.intake.metrics import Metrics
+from deniable.server.intake.status import StatusBoard
+from deniable.server.intake.writer import Writer
+from deniable.server.process.addresses import Address, claim, take_lock
+from deniable.server.process.logs import logging_config
+from deniable.server.process.parent_watchdog import watch_parent
+from deniable.server.process.settings import Settings
+from deniable.server.process.supervisor import Role, run_granian, supervise
+from deniable.server.store import (
+    Place,
+    Store,
+    create_folder,
+    create_store,
+    is_begun,
+    open_store,
+)
+from deniable.server.store.sqlite.inspection import check_tables
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import DeniableError
+from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+FIRST_TOKEN = timedelta(days=365)
+FIRST = 100  # exit priority: before whatever else ends with the process
+READER_THREADS = 16
+READER_CONNECTIONS = 256
+READER_NICENESS = 10
+READER_MEMORY_BYTES = 512 * 2**20  # data that the reader may have beyond what its libraries take
+SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
+
+Ready = Callable[[Address, Address, "str | None"], None]  # intake's, reader's, the first token
+
+
+def serve(
+    place: Place,
+    devices: tuple[str, int],
+    people: tuple[str, int],
+    ready: Ready,
+    settings: Settings,
+) -> None:
+    """Serve until a signal ends it. Refused, if an address or the folder is already taken."""
+    new = isinstance(place, Path) and not place.exists()  # then nothing has served it before
+    if not new:
+        _prepare(place)
+    intake, intake_claim = claim(*devices)
+    with intake_claim:
+        reader, reader_claim = claim(*people)
+        with reader_claim:
+            if new:  # no folder is left by a start that fails
+                _prepare(place)
+            token = first_token(place)
+            if settings.trust_clock:
+                with create_store(place) as store:
+                    store.keep_day(datetime.now(UTC).date())
+            board = StatusBoard()
+            url = settings.device_url or intake.url
+            roles = [
+                Role("intake", intake, partial(_serve_intake, place, settings, intake, board)),
+                Role(
+                    "reader",
+                    reader,
+                    partial(_serve_reader, place, settings, reader, board, url),
+                    is_vital=False,
+                ),
+            ]
+            supervise(roles, partial(ready, intake, reader, token))
+
+
+def first_token(place: Place) -> str | None:
+    """Make the store if need be, and an operator's token if it has none. Leaves nothing open."""
+    with create_store(place) as store:
+        if any(token.role == "operator" for token in store.tokens()):
+            return None
+        token, now = new_token(), datetime.now(UTC)
+        store.add_token(token, "operator", now, now + FIRST_TOKEN)
+        return token
+
+
+def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
+    """Return the private keys by the marks of their public halves. No store holds them."""
+    keys = [load_sealing_key(file) for file in settings.sealing]
+    return {mark_of(public_hex(key)): key for key in keys}
+
+
+def load_intake(
+    place: Place, settings: Settings, node: str, board: StatusBoard, parent: int
+) -> IntakeFront:
+    """Return intake's application; called in its worker: nothing is open before."""
+    store = _opened(place, node, is_intake=True)
+    clock, catalogue = Clock(), Catalogue(store)
+    writer = Writer(store, catalogue)
+    writer.start()
+    Finalize(None, writer.stop, exitpriority=FIRST)
+    # A worker whose disk has failed ends too: the next one reads the file again.
+    watch_parent(parent, lambda: writer.ended, writer.stop)
+    intake = Intake(
+        store=store,
+        catalogue=catalogue,
+        writer=writer,
+        clock=clock,
+        metrics=Metrics(writer),
+        app_tokens=AppTokens(clock),
+        limits=None if settings.limit is None else Limits(settings.limit),
+        sealing=sealing_keys(settings),
+    )
+    front = IntakeFront(intake, settings.proxies, public_pages=settings.public)
+    board.keep_writing(lambda: front.status(time.monotonic()))
+    gc.freeze()  # what is loaded by now stays: a collection that looked at it would halt requests
+    return front
+
+
+def load_reader(
+    place: Place, settings: Settings, board: StatusBoard, device_url: str, parent: int
+) -> WSGIApplication:
+    """Return the reader's application; called in its worker: nothing is open before."""
+    from deniable.server.app import create_app
+    from deniable.server.http.context import parts_of
+    from deniable.server.http.forwarded_headers import OutsideView
+    from deniable.server.pages.public_pages import PagePublisher
+    from deniable.server.results.annotations import ReferenceValues
+
+    store = _opened(place)
+    app = create_app(
+        store,
+        Catalogue(store),
+        board.read,
+        has_public_pages=settings.public,
+        known=ReferenceValues(settings.known),
+        device_url=device_url,
+    )
+    limit_memory(READER_MEMORY_BYTES)
+    watch_parent(parent)
+    threading.Thread(target=_import_slow_libraries, name="libraries", daemon=True).start()
+    parts_of(app).forgery.start()
+    PagePublisher(app).start()
+    return OutsideView(app.wsgi_app, settings.proxies, settings.base_path)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let this process take so much more memory: beyond that, an allocation fails."""
+    if sys.platform != "linux":
+        return  # elsewhere the limit does not count what is mapped
+    lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
+    taken = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = taken + more_bytes
+    if hard == resource.RLIM_INFINITY or wanted < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _serve_intake(place: Place, settings: Settings, address: Address, board: StatusBoard) -> None:
+    node = f"{socket.gethostname()}:{address.port}"
+    load = partial(load_intake, place, settings, node, board)
+    run_granian(address, load, logging_config(as_json=settings.log_json))
+
+
+def _serve_reader(
+    place: Place, settings: Settings, address: Address, board: StatusBoard, device_url: str
+) -> None:
+    os.nice(READER_NICENESS)
+    load = partial(load_reader, place, settings, board, device_url)
+    run_granian(
+        address,
+        load,
+        logging_config(as_json=settings.log_json),
+        interface="wsgi",
+        connections=READER_CONNECTIONS,
+        threads=READER_THREADS,
+    )
+
+
+def _opened(place: Place, node: str = "", *, is_intake: bool = False) -> Store:
+    try:
+        if is_intake and isinstance(place, Path):
+            take_lock(place)
+        return open_store(place, node)
+    except DeniableError as error:
+        print(f"deniable serve: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _prepare(data: Place) -> None:
+    if not isinstance(data, Path):
+        return
+    create_folder(data)
+    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    try:
+        if is_begun(data):
+            check_tables(data)
+    finally:
+        os.close(lock)
+
+
+def _import_slow_libraries() -> None:
+    """Spare the first request that needs them the second that this takes."""
+    for name in SLOW_LIBRARIES:
+        __import__(name)
