@@ -78,12 +78,14 @@ def _from_store(args: Namespace) -> tuple[Results, Iterable[Round]]:
 
 
 def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:
+    import msgspec
+
     from deniable.server.analysis.sources import remote_results
 
     given = {"round": args.round, "from": args.first, "until": args.last}
     asked = {name: number for name, number in given.items() if number is not None}
     results = remote_results(args.server, args.survey, asked, args.token)
-    return results, results.rounds
+    return msgspec.structs.replace(results, rounds=()), results.rounds
 
 
 RESULTS = Verb(
