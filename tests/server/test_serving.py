@@ -210,8 +210,8 @@ def test_results_are_had_from_another_machine(
         run("results", "remote", "--data", served, "--json").stdout
     )
     for more, code, says in (
-        (["--token", "wrong"], 3, "says: "),
-        (["--round", "7"], 3, "says: "),
+        (["--token", "wrong"], 3, "refused: "),
+        (["--round", "7"], 3, "refused: "),
         (["--server", "http://example.org"], 2, "https"),
         (["--server", "http://127.0.0.1:1"], 3, "no answer"),
     ):
