@@ -144,7 +144,7 @@ def _about_question(survey: Survey, question: Question) -> Iterator[str]:
     if survey.asks_one and epsilon.billionths < survey.round_billionths:
         yield (
             f"ε {epsilon} is less than the {survey.round_epsilon} that each round costs, whichever "
-            "question is drawn; a larger ε here costs nothing extra"
+            "question is drawn; a larger ε here has no extra cost"
         )
     if mechanism.leverage > HIGH_LEVERAGE:
         yield f"{mechanism.forgery()}; {_less_leverage(question)}"

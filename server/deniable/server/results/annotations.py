@@ -58,7 +58,7 @@ def events(survey: Survey, annotations: Sequence[Annotation]) -> tuple[Event, ..
 
 
 def events_by_round(listed: Sequence[Event]) -> Mapping[int, str]:
-    """Return the events of each round in one line."""
+    """Return the events of each round as one line."""
     words: dict[int, list[str]] = {}
     for event in listed:
         words.setdefault(event.round, []).append(event.words)

@@ -238,7 +238,7 @@ def _in_units(question: Question, made: estimation.Distribution) -> Distribution
 def crossed_rounds(
     cache: EstimateCache, survey: Survey, tallies: Tallies, looks: Sequence[bool]
 ) -> list[tuple[Crossed, ...]]:
-    """Return every cross table of the survey in each round; `looks` tells which rounds are open."""
+    """Return every cross table of the survey in each round; `looks` is true for open rounds."""
     tables = [_crossed(cache, survey, pair, tallies, looks) for pair in survey.crossed]
     return [tuple(rounds[index] for rounds in tables) for index in range(len(tallies))]
 

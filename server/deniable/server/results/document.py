@@ -69,7 +69,7 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     p_value: float  # upper bound on the probability that honest reports are this far outside
     forged: Count  # lower bound on the number of forged reports; 0 where none is detected
     shift: float  # how far these alone can move an estimate, in the question's own measure
-    sentence: str  # the same in words
+    sentence: str  # the same as a sentence
 
 
 class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,7 +157,7 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The (ε, δ) of one report if the relay is honest and so are this many people."""
 
-    among: Literal["batch", "round"]  # whose reports cannot be told apart
+    among: Literal["batch", "round"]  # whose reports cannot be distinguished
     people: Count
     epsilon: str  # rounded up
     delta: str
@@ -182,7 +182,7 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def words(self) -> str:
-        """The same in words."""
+        """The same as sentences."""
         if self.share >= 1:
             return "There are too few reports to find any text."
         return (
