@@ -9,7 +9,7 @@ from typing import Any
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.kinds.text import LEAST_BUCKETS, LEAST_LENGTH
+from deniable.shared.survey.kinds.text import MIN_BUCKETS, MIN_TEXT_BYTES
 from tests.survey_texts import bit, choice, number, survey_text, vector
 from tests.survey_texts import question as asked_as
 
@@ -45,7 +45,7 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
 def text_question(mechanism: str, name: str, epsilon: str) -> str:
     """Of the least length and with the fewest buckets."""
     return asked_as(
-        name, "text", epsilon, length=LEAST_LENGTH, buckets=LEAST_BUCKETS, mechanism=mechanism
+        name, "text", epsilon, length=MIN_TEXT_BYTES, buckets=MIN_BUCKETS, mechanism=mechanism
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from deniable.server.estimation.text_estimates import found
 from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.kinds.text import MOST_LENGTH, Text
+from deniable.shared.survey.kinds.text import MAX_TEXT_BYTES, Text
 from deniable.simulations.population import text_tally
 from tests.bench.measure import Measurement
 from tests.survey_texts import question as in_toml
@@ -59,7 +59,7 @@ def spelled(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
 
 
 def measurements() -> Iterator[Measurement]:
-    for length, limit in ((LENGTH, MOST_SECONDS), (MOST_LENGTH, MOST_SECONDS_OF_LONGEST)):
+    for length, limit in ((LENGTH, MOST_SECONDS), (MAX_TEXT_BYTES, MOST_SECONDS_OF_LONGEST)):
         generator, question = np.random.default_rng(20261119), asking("time", length)
         people, others = zipf(generator)
         cells = text_tally(question, people, others, generator)

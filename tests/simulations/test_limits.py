@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from deniable.server.planning.variances import least_of_a_number, least_of_a_share, told
+from deniable.server.planning.variances import (
+    largest_information,
+    least_of_a_number,
+    least_of_a_share,
+)
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
@@ -88,14 +92,14 @@ def test_no_report_tells_more_about_shares(options: int, epsilon: float) -> None
     information = (deviations**2).sum(axis=1) / means
     found = optimize.linprog(-information, A_eq=columns.T, b_eq=np.ones(options))
     assert found.fun is not None
-    assert -found.fun == pytest.approx(told(epsilon, options), rel=1e-9)
+    assert -found.fun == pytest.approx(largest_information(epsilon, options), rel=1e-9)
 
 
 @pytest.mark.parametrize(("options", "epsilon"), [(64, "1"), (4, "1"), (1024, "0.5")])
 def test_subset_selection_is_at_the_limit(options: int, epsilon: str) -> None:
     design = support_design("choice", Epsilon(epsilon), options, "subset-selection")
     alike = options * design.variance(1, 1 / options) + (options - 1) / options
-    least = (options - 1) ** 2 / told(float(epsilon), options)
+    least = (options - 1) ** 2 / largest_information(float(epsilon), options)
     assert alike == pytest.approx(least, rel=1e-9)
 
 
@@ -116,7 +120,7 @@ def test_two_options_are_a_yes_or_no_question() -> None:
             )
             assert row["exact"] == pytest.approx(bit["exact"], rel=1e-9)
     for k, epsilon in ((3, 1.0), (64, 0.5), (5, 4.0)):
-        direct = ((k - 1) ** 2 / told(epsilon, k) - (k - 1) / k) / k
+        direct = ((k - 1) ** 2 / largest_information(epsilon, k) - (k - 1) / k) / k
         assert least_of_a_share(epsilon, k) == pytest.approx(direct, rel=1e-9)
     for epsilon in (0.5, 1.0, 4.0, 20.0):
         v = math.exp(epsilon) / math.expm1(epsilon) ** 2

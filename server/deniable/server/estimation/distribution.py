@@ -56,11 +56,11 @@ from deniable.shared.privacy.thresholds import ONE
 Array = npt.NDArray[np.float64]
 Interval = tuple[Array, Array]
 
-LEAST_PARTS, MOST_PARTS = 4, 20
+MIN_PARTS, MAX_PARTS = 4, 20
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 LARGEST_MISFIT = 1e-9  # of what h_k counts for; it is added to every limit
 LEAST_GAIN = 1e-3
-MOST_STEPS = 2_000
+MAX_STEPS = 2_000
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def cumulative_values(table: NumberTable, parts: int) -> tuple[Array, float]:
 @lru_cache(maxsize=64)
 def _possible_parts(table: NumberTable) -> tuple[int, ...]:
     """None of a table whose rows do not tell all grid points apart, as those of few symbols."""
-    divisors = [p for p in range(LEAST_PARTS, MOST_PARTS + 1) if table.steps % p == 0]
+    divisors = [p for p in range(MIN_PARTS, MAX_PARTS + 1) if table.steps % p == 0]
     return tuple(p for p in divisors if cumulative_values(table, p)[1] <= LARGEST_MISFIT)
 
 
@@ -230,7 +230,7 @@ def likeliest(rows: Array, counts: Array) -> Array:
     seen = counts > 0
     rows, counts = rows[:, seen], counts[seen]
     before = -math.inf
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         expected = shares @ rows
         likelihood = float(counts @ np.log(expected))
         if likelihood - before < LEAST_GAIN:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
-MOST_STEPS = 60
+MAX_STEPS = 60
 CLOSE = 1e-8  # of the function's value to 0
 TINY = 1e-300
 PRECISION = 4 * float(np.finfo(np.float64).eps)
@@ -46,7 +46,7 @@ def roots(
     """
     before, at_before = low, function(low)
     here = (low + high) / 2 if near is None else np.clip(near, low, high)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         at_here = function(here)
         goes_on = (np.abs(at_here) > CLOSE).any(together, keepdims=True)
         if not goes_on.any():
@@ -65,7 +65,7 @@ def brent(function: Callable[[Array], Array], low: Array, high: Array, width: fl
     """Return roots between the same ends, to within this width."""
     before, here, at_before, at_here = low, high, function(low), function(high)
     across, at_across, last, step = before, at_before, here - before, here - before
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         turned = (at_before < 0) != (at_here < 0)
         across, at_across = np.where(turned, (before, at_before), (across, at_across))
         last, step = np.where(turned, here - before, (last, step))

@@ -14,7 +14,7 @@ from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 
-MOST_PEOPLE = 10**12
+MAX_PEOPLE = 10**12
 
 
 class WrongField(WrongUse):
@@ -42,8 +42,8 @@ def asked(
 
 
 def check_people(people: int) -> int:
-    if not 1 <= people <= MOST_PEOPLE:
-        raise WrongField("people", f"1 to {MOST_PEOPLE:,} people, not {people}")
+    if not 1 <= people <= MAX_PEOPLE:
+        raise WrongField("people", f"1 to {MAX_PEOPLE:,} people, not {people}")
     return people
 
 

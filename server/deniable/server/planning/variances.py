@@ -98,7 +98,7 @@ def least_of_a_share(epsilon: float, options: int) -> float:
     ) * ((k - 1) / k / math.expm1(epsilon) ** 2)
 
 
-def told(epsilon: float, options: int) -> float:
+def largest_information(epsilon: float, options: int) -> float:
     """Return T, the largest information of one report about shares that are alike."""
     e, k = math.exp(epsilon), options
     return max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
@@ -131,7 +131,7 @@ LEAST: FamilyTable[Callable[[Any], float | None]] = FamilyTable(
 
 
 Z95 = 1.96
-MOST_SHUFFLED = 10**9  # with more of them ε₀ is larger still
+MAX_SHUFFLED_PEOPLE = 10**9  # with more of them ε₀ is larger still
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def shuffled_half_width(
     searched for.
     """
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
-    alone = report_epsilon(epsilon, min(people, MOST_SHUFFLED), delta)
+    alone = report_epsilon(epsilon, min(people, MAX_SHUFFLED_PEOPLE), delta)
     if coarse:
         whole = alone.billionths // BILLION * BILLION
         alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))

@@ -205,7 +205,7 @@ def distribution_rounds(
         return [_in_units(question, each) if each else None for each in made]
 
     enough = [counts for counts in rounds if counts.enough]
-    parts = table.cells * estimation.MOST_PARTS
+    parts = table.cells * estimation.MAX_PARTS
     known = iter(per_round(cache, "distribution", question, enough, make, _points, parts))
     return [next(known) if counts.enough else None for counts in rounds]
 

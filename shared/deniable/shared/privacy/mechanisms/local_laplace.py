@@ -35,14 +35,14 @@ from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_in
 if TYPE_CHECKING:
     from fractions import Fraction
 
-MOST_STEPS = 255  # one byte on the wire
+MAX_STEPS = 255  # one byte on the wire
 VALUE_BITS = 96
 UNIT = 2**VALUE_BITS  # values are multiples of 1 / UNIT of a step
 
 
 class LocalLaplace(GatheredTable):
     name, label = "local-laplace", "local Laplace"
-    sizes = range(1, MOST_STEPS + 1)
+    sizes = range(1, MAX_STEPS + 1)
     proved_sizes = (1, 2, 3, 8, 64, 100, 255)
 
     def __init__(self, epsilon: Epsilon, steps: int) -> None:
@@ -96,7 +96,7 @@ def least_variance_steps(epsilon: Epsilon) -> int:
         share = (1 + high - low) / 2
         return ((1 - share) * low + share * high + share * (1 - share)) / m**2
 
-    return min(range(1, MOST_STEPS + 1), key=worst)
+    return min(range(1, MAX_STEPS + 1), key=worst)
 
 
 def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:

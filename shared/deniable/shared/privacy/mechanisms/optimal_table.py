@@ -28,9 +28,9 @@ from deniable.shared.privacy.thresholds import ONE
 if TYPE_CHECKING:
     from fractions import Fraction
 
-MOST_STEPS = 32
+MAX_STEPS = 32
 FINER_ABOVE = 4 * BILLION
-MOST_SYMBOLS = 256  # one byte on the wire
+MAX_SYMBOLS = 256  # one byte on the wire
 VALUE_UNIT = 2**64  # values are multiples of 1 / VALUE_UNIT of a step
 LARGEST_BIAS = VALUE_UNIT * ONE >> 40  # 2^-40 of a step, in the units of `_biases`
 EXAMPLES = __file__.removesuffix(".py") + ".json"
@@ -38,7 +38,7 @@ EXAMPLES = __file__.removesuffix(".py") + ".json"
 
 class OptimalTable(NumberTable):
     name, label = "optimal-table", "optimal table"
-    sizes, proved_sizes = range(2, MOST_STEPS + 1, 2), (4,)
+    sizes, proved_sizes = range(2, MAX_STEPS + 1, 2), (4,)
     chosen_by_itself = False  # it has to be made first
     given = True
 
@@ -46,9 +46,9 @@ class OptimalTable(NumberTable):
         """ValueError says what a table lacks. Without integers, an example that is kept here."""
         integers = _example(epsilon, steps) if integers is None else integers
         half, odd = divmod(len(integers), steps + 2)
-        if odd or not 1 <= half <= MOST_SYMBOLS // 2:
+        if odd or not 1 <= half <= MAX_SYMBOLS // 2:
             raise ValueError(
-                f"are no table: each of 1 to {MOST_SYMBOLS // 2} symbols has a value and "
+                f"are no table: each of 1 to {MAX_SYMBOLS // 2} symbols has a value and "
                 f"{steps + 1} probabilities"
             )
         super().__init__(epsilon, steps, 2 * half)
@@ -63,7 +63,7 @@ class OptimalTable(NumberTable):
         Rounding to the grid adds up to a quarter of a step, squared. A coarser grid has fewer
         symbols.
         """
-        return MOST_STEPS if epsilon.billionths > FINER_ABOVE else MOST_STEPS // 2
+        return MAX_STEPS if epsilon.billionths > FINER_ABOVE else MAX_STEPS // 2
 
     @classmethod
     def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:

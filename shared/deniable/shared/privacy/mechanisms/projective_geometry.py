@@ -57,7 +57,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.thresholds import exp_interval
 
-MOST_SYMBOLS = 300_000
+MAX_SYMBOLS = 300_000
 LARGEST_PRIME = 257
 
 
@@ -93,7 +93,7 @@ def geometries(options: int) -> Iterator[Geometry]:
         t = 2
         while (made := Geometry(p, s, t, hits)).points < options:
             t += 1
-        if made.sizes[0] <= MOST_SYMBOLS:
+        if made.sizes[0] <= MAX_SYMBOLS:
             yield made
 
 

@@ -34,14 +34,14 @@ from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_in
 if TYPE_CHECKING:
     from fractions import Fraction
 
-MOST_STEPS = 128  # with a window of up to a half of it, one byte on the wire
+MAX_STEPS = 128  # with a window of up to a half of it, one byte on the wire
 USUAL_STEPS = 64  # finer than a round's noise lets anybody see
 PRECISION = 192
 
 
 class SquareWave(NumberTable):
     name, label = "square-wave", "square wave"
-    sizes, proved_sizes = range(2, MOST_STEPS + 1), (2, 3, 8, 16, 64, 100, 128)
+    sizes, proved_sizes = range(2, MAX_STEPS + 1), (2, 3, 8, 16, 64, 100, 128)
     chosen_by_itself = False  # for the mean others are better
 
     def __init__(self, epsilon: Epsilon, steps: int) -> None:

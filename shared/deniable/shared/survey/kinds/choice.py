@@ -15,7 +15,7 @@ from deniable.shared.survey.reader import Reader
 
 FILL = "\ud800"  # in no document: no UTF-8 has half of a pair
 MAX_OPTIONS = 65_536  # of any mechanism
-MOST_FILLED = 2**23  # characters that all options may take together, once they are of one length
+MAX_FILLED_CHARACTERS = 2**23  # of all options, once they are of one length
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Choice(ShareQuestion):
         """Return the numbers by filled texts, the texts' length, their filling, and the number of
         `other`."""
         most = max(map(len, self.options)) + 1
-        filling = FILL * (most if most * len(self.options) <= MOST_FILLED else 1)
+        filling = FILL * (most if most * len(self.options) <= MAX_FILLED_CHARACTERS else 1)
         numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}
         return (
             numbers,

@@ -14,8 +14,8 @@ from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_nam
 from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
 from deniable.shared.survey.reader import Reader
 
-LEAST_LENGTH, MOST_LENGTH = 4, 32  # bytes of UTF-8
-LEAST_BUCKETS, MOST_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
+MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4, 32  # bytes of UTF-8
+MIN_BUCKETS, MAX_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Text(Question):
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
         mechanism = mechanism_name(reader, "text")
         reader.take("length", int, "say how many bytes of a text count, like length = 16")
-        length = reader.count("length", 0, LEAST_LENGTH, MOST_LENGTH)
+        length = reader.count("length", 0, MIN_TEXT_BYTES, MAX_TEXT_BYTES)
         buckets = _buckets(reader, mechanism)
         salt = reader.text("salt", "write any text") if "salt" in reader else name
         groups = Beginnings(salt, length, buckets).groups
@@ -110,7 +110,7 @@ class Text(Question):
 
 
 def _buckets(reader: Reader, mechanism: str | None) -> int:
-    buckets = reader.count("buckets", BUCKETS, LEAST_BUCKETS, MOST_BUCKETS)
+    buckets = reader.count("buckets", BUCKETS, MIN_BUCKETS, MAX_BUCKETS)
     least, most = sizes("text", mechanism)
     if buckets & (buckets - 1) or not least <= buckets <= most:
         raise InvalidSurvey(

@@ -30,7 +30,12 @@ from numpy.typing import NDArray
 
 from deniable.server.estimation.amplification import report_epsilon
 from deniable.server.estimation.point_estimates import support_counts, unbiased_share
-from deniable.server.planning.variances import ADD_OR_DELETE, REPLACE_ONE, least_of_a_share, told
+from deniable.server.planning.variances import (
+    ADD_OR_DELETE,
+    REPLACE_ONE,
+    largest_information,
+    least_of_a_share,
+)
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
@@ -122,7 +127,7 @@ def _local(
     return {
         **_row(series, str(design.epsilon), crowd, exact, these, again),
         "limit": BELOW * least_of_a_share(epsilon, k) / n,
-        "limit_ratio": equal * told(epsilon, k) / (k - 1) ** 2,
+        "limit_ratio": equal * largest_information(epsilon, k) / (k - 1) ** 2,
         "report_epsilon": str(design.epsilon),
     }
 
