@@ -19,7 +19,9 @@ from deniable.server.estimation import forgery_test
 from deniable.server.estimation.crosstab import Pair, unbiased_shares
 from deniable.server.estimation.estimators import counted
 from deniable.server.estimation.point_estimates import support_counts
+from deniable.server.intake.tally import tally
 from deniable.shared.cli.command import main
+from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.certify import refusal
 from deniable.shared.privacy.epsilon import Epsilon
@@ -31,8 +33,9 @@ from deniable.simulations.population import JOINT, fixed, rates
 from deniable.simulations.population.tallies import Sampler
 from tests.asked import survey
 from tests.contract.extensions import DESIGNS, NegativeSurvey, registered
-from tests.end_to_end.test_every_mechanism import here, walk
+from tests.end_to_end.test_every_mechanism import ShoutedResponse, here, walk
 from tests.server.world import World
+from tests.survey_texts import bit, choice, survey_text
 
 __all__ = ["here"]
 
@@ -98,6 +101,19 @@ def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None
     pair = Pair.of((design, other), (whole.sum(1), whole.sum(0)), whole, scale)
     shares = np.array(unbiased_shares(pair)).reshape(OPTIONS, 2)
     assert shares.tolist() == [[0, int(option == 2)] for option in range(OPTIONS)]
+
+
+def test_crossed_reports_are_counted_by_cell_whatever_their_encoding_derives_from() -> None:
+    """Symbols 1, 3, 5 ... of a class that derives from WholeNumber, whose cells are 0, 1, 2 ..."""
+    with registered(ShoutedResponse):
+        text = survey_text(
+            choice(3, "shouted", name="one") + bit("other"), cross=[["one", "other"]]
+        )
+        asked = parse_toml(text)
+        symbols = [(2 * option + 1, option % 2) for option in range(3) for _ in range(option + 1)]
+        payload = b"".join(encode_report(asked, list(pair)) for pair in symbols)
+        cells = tally(asked, payload, len(symbols))
+    assert cells.tolist() == [1, 2, 3, 4, 2, 1, 0, 0, 2, 3, 0]
 
 
 def test_honest_reports_are_not_flagged_and_forged_ones_are(design: SupportDesign) -> None:

@@ -111,7 +111,7 @@ class Counted(ABC):
     @property
     @abstractmethod
     def step(self) -> Array:
-        """What half a report moves an estimate, of a mean a whole one; of each round."""
+        """Return how far half a report moves an estimate, in each round; of a mean, a whole one."""
 
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
         return np.full(self.points.estimate.shape[:-1], np.nan)
