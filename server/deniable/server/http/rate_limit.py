@@ -50,13 +50,14 @@ class WorkShare:
     """One piece of costly work at a time, and after it time for cheap requests.
 
     Work that took t seconds is followed by a rest of up to 3 t. The rest ends early if no cheap
-    request has come meanwhile: on an idle server costly work waits for next to nothing.
+    request has come meanwhile and none waits for the disk: on an idle server costly work waits for
+    next to nothing.
     """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._waiting = 0
-        self.cheap_requests = 0  # counted by the front
+        self.cheap_requests = self.cheap_waiting = 0  # counted by the front
 
     @property
     def is_full(self) -> bool:
@@ -85,7 +86,7 @@ class WorkShare:
         while now < end:
             before = self.cheap_requests
             await asyncio.sleep(min(MIN_REST_SECONDS, end - now))
-            if self.cheap_requests == before:
+            if self.cheap_requests == before and not self.cheap_waiting:
                 break
             now = time.monotonic()
         self._begun = time.monotonic()

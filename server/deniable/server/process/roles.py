@@ -54,7 +54,7 @@ FIRST_TOKEN = timedelta(days=365)
 FIRST = 100  # exit priority: before whatever else ends with the process
 READER_THREADS = 16
 READER_CONNECTIONS = 256
-READER_NICENESS = 10
+READER_NICENESS = 15
 READER_MEMORY_BYTES = 512 * 2**20  # data that the reader may have beyond what its libraries take
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
 

@@ -1,0 +1,180 @@
+"""No request of any role, on any address, grows memory by more than 64 MB, or cuts honest intake
+below half of its rate.
+
+Both tests walk the address maps of both processes. Rates are compared within one run: each flood is
+measured next to the honest rate just before it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+import requests
+
+from deniable.server.app import create_app
+from deniable.server.http.intake_front import ROUTES
+from deniable.server.http.tokens import ROLES, new_token
+from deniable.server.intake.status import NO_STATUS
+from deniable.server.store import PublishedSurvey, create_store
+from deniable.server.surveys.catalogue import Catalogue
+from tests.bench.load import ask
+from tests.bench.measure import seconds
+from tests.eventually import PATIENCE
+from tests.server.surveys import envelope, published
+from tests.server.test_kills import this_month, this_round
+from tests.server.test_overload import head
+from tests.server.world import JSON, Server, serving
+
+MAX_GROWTH_BYTES = 64 * 2**20
+LEAST_SHARE = 0.5
+ATTACKERS, DEVICES, REPORTS_EACH = 16, 16, 20
+TRIES = 8  # of a share that is too small: other tests may have run just then
+WARM_SECONDS = 4.0  # in which the reader imports its slow libraries
+COSTLY_JSON = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 21_000
+COSTLY = [
+    ("POST", "/v1/envelopes"), ("GET", "/v1/surveys"), ("GET", "/v1/register"), ("GET", "/nothing"),
+    ("GET", "/v1/openapi.json"), ("GET", "/metrics"), ("GET", "/v1/surveys/{id}/results"),
+    ("GET", "/surveys/{id}"), ("GET", "/plan.json"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scene:
+    server: Server
+    asked: PublishedSurvey
+    tokens: Mapping[str, str]
+    numbers: Iterator[int]
+    addresses: Sequence[tuple[str, str, str]]  # method, path, and the role of the process
+
+    def upload(self) -> bytes:
+        number = next(self.numbers)
+        body = envelope(self.asked, number, round_number=this_round(self.asked)).pack()
+        return head(len(body)) + body
+
+    def honest_seconds(self) -> float:
+        return seconds(partial(ask, self.server.port, DEVICES, REPORTS_EACH, self.upload))
+
+    def port(self, process: str) -> int:
+        return self.server.port if process == "intake" else self.server.dashboard_port
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("separation") / "data"
+    now, tokens = datetime.now(UTC), {role: new_token() for role in ROLES}
+    with create_store(folder) as store:
+        asked = published(store, this_month())
+        for role, token in tokens.items():
+            store.add_token(token, role, now, now + timedelta(days=1))
+        app = create_app(store, Catalogue(store), lambda: NO_STATUS)
+        rules = [(rule.rule, rule.methods or set()) for rule in app.url_map.iter_rules()]
+    reader = [(re.sub(r"<(?:[a-z]+:)?([a-z]+)>", r"{\1}", rule), methods, "reader")
+              for rule, methods in rules]  # fmt: skip
+    intake = [(path, {*route.methods}, "intake") for path, route in ROUTES.items()]
+    nowhere = [("/nothing", {"GET"}, process) for process in ("intake", "reader")]
+    addresses = [
+        (method, path, process)
+        for path, methods, process in (*intake, *reader, *nowhere)
+        for method in ("GET", "POST")
+        if method in methods
+    ]
+    with serving(folder, more=["--public"]) as server:
+        made = Scene(server, asked, tokens, count(), addresses)
+        for _ in range(10):  # so that there is something to show
+            made.honest_seconds()
+        time.sleep(WARM_SECONDS)
+        yield made
+
+
+def path_of(scene: Scene, path: str) -> str:
+    names = {"id": scene.asked.id, "identifier": scene.asked.id, "kind": "404"}
+    names |= {"file": "style.css", "filename": "style.css"}
+    return re.sub(r"{([a-z]+)}", lambda found: names.get(found[1], "x"), path)
+
+
+def resident_bytes(scene: Scene, process: str) -> int:
+    (worker,) = scene.server.workers(process)
+    status = Path(f"/proc/{worker}/status").read_text("ascii", "replace")
+    return 1_024 * int(status.split("VmRSS:")[1].split()[0])
+
+
+def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) -> None:
+    grown = {}
+    for method, path, process in scene.addresses:
+        if path.endswith("/close"):
+            continue  # the scene is needed afterwards; it closes, and shows nothing
+        for role in (None, *scene.tokens):
+            headers = {"Authorization": f"Bearer {scene.tokens[role]}"} if role else {}
+            before = resident_bytes(scene, process)
+            url = f"http://127.0.0.1:{scene.port(process)}{path_of(scene, path)}"
+            body = COSTLY_JSON if method == "POST" else None
+            headers |= {"Content-Type": JSON}
+            requests.request(method, url, data=body, headers=headers, timeout=PATIENCE)
+            grown[method, path, role] = resident_bytes(scene, process) - before
+    assert len(grown) > 100
+    assert {asked: size for asked, size in grown.items() if size > MAX_GROWTH_BYTES} == {}
+
+
+@contextmanager
+def flooded(scene: Scene, method: str, path: str, process: str) -> Iterator[None]:
+    """One address in a closed loop over 16 connections, by an operator where that is needed."""
+    body = COSTLY_JSON if method == "POST" else b""
+    token = "" if process == "intake" else f"Authorization: Bearer {scene.tokens['operator']}\r\n"
+    request = (
+        f"{method} {path_of(scene, path)} HTTP/1.1\r\nHost: x\r\n{token}Content-Type: {JSON}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+    command = [sys.executable, "-m", "tests.server.flood", str(scene.port(process)), str(ATTACKERS)]
+    attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert attacker.stdin is not None
+    assert attacker.stdout is not None
+    try:
+        attacker.stdin.write(request)
+        attacker.stdin.close()
+        attacker.stdout.readline()
+        yield
+    finally:
+        attacker.kill()
+        attacker.wait()
+        attacker.stdout.close()
+
+
+def share(scene: Scene, method: str, path: str, process: str) -> float:
+    """The honest rate during a flood, in units of the rate before it."""
+    alone = min(scene.honest_seconds() for _ in range(2))
+    with flooded(scene, method, path, process):
+        return alone / min(scene.honest_seconds() for _ in range(2))
+
+
+def check_share(scene: Scene, method: str, path: str, process: str) -> None:
+    shares = list[float]()
+    while len(shares) < TRIES and max(shares, default=0.0) < LEAST_SHARE:
+        shares.append(share(scene, method, path, process))
+    print(f"{method} {path} of {process}: honest rate {max(shares):.2f} times that alone")
+    assert max(shares) >= LEAST_SHARE, shares
+
+
+@pytest.mark.parametrize(("method", "path"), COSTLY)
+def test_no_costly_request_cuts_honest_intake_below_half(
+    scene: Scene, method: str, path: str
+) -> None:
+    known = {(m, re.sub("{identifier}", "{id}", p)): role for m, p, role in scene.addresses}
+    check_share(scene, method, path, known[method, path] if path != "/nothing" else "intake")
+
+
+@pytest.mark.long
+def test_no_request_at_all_cuts_honest_intake_below_half(scene: Scene) -> None:
+    for method, path, process in scene.addresses:
+        if not path.endswith("/close"):
+            check_share(scene, method, path, process)
