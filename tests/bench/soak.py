@@ -155,7 +155,7 @@ def growth(samples: list[Sample], seconds: float) -> float:
 
 def at_twice_the_load() -> Measurement:
     """Whoever is refused asks again at once, which is more than twice."""
-    limit = f"import deniable.server.process.front as front\nfront.MOST_HERE = {ROOM}"
+    limit = f"import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = {ROOM}"
     with TemporaryDirectory() as name:
         asked = crowd_of_one(Path(name))
         with serving(Path(name), command=altered(limit)) as server:
