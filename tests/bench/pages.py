@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
 from tests.bench.measure import ROUNDS, Measurement
 from tests.server.surveys import EACH_KIND, choice, survey

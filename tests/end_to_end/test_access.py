@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests.end_to_end.axe import NoAxe, axe_core

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation.crosstab import Joint, Pair, joint
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.tally_kernels import _counts
 from deniable.server.results import EstimateCache, Results, answers, csv_chunks, survey_results

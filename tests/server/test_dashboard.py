@@ -12,8 +12,7 @@ from jinja2 import UndefinedError
 from markupsafe import escape
 from werkzeug.test import TestResponse
 
-from deniable.server.http.auth import COOKIE
-from deniable.server.http.context import parts_of
+from deniable.server.http.context import COOKIE, parts_of
 from deniable.server.pages.charts import MIN_MARKS
 from deniable.server.pages.question_view import MAX_TABLE_ROWS, MAX_TREND_ROUNDS
 from deniable.server.pages.survey_page import MAX_LINKS

@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import requests
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round, spread
 from tests.server.surveys import BIT, BROWSERS, choice, survey, until_spring

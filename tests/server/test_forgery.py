@@ -10,8 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from deniable.server.http.auth import COOKIE
-from deniable.server.http.context import parts_of
+from deniable.server.http.context import COOKIE, parts_of
 from deniable.server.results import Results, csv_chunks, forgery, survey_results
 from deniable.server.results.text_report import lines
 from deniable.server.store import PublishedSurvey, RoundTally

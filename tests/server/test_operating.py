@@ -8,7 +8,7 @@ import re
 import pytest
 from flask.testing import FlaskClient
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW
 from tests.server.test_dashboard import check_page

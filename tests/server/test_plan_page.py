@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.pages.planner_form import SLIDERS, read_form
 from deniable.server.planning.forecast import plan
 from tests.server.test_dashboard import check_page

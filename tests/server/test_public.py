@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
 from tests.eventually import PATIENCE, eventually
 from tests.server.results_data import NOW, fill

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from deniable.server.http.auth import COOKIE
+from deniable.server.http.context import COOKIE
 from deniable.server.results import EstimateCache, Results
 from deniable.server.results.notes import shuffle_sentences, shuffled
 from tests.server.surveys import BIT, EACH_KIND, survey

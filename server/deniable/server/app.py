@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import cast
+from uuid import uuid4
 
 from flask import Flask, Response, request
 from jinja2 import StrictUndefined
@@ -14,11 +15,10 @@ from deniable.server.http import api
 from deniable.server.http.context import EXTENSION, Parts, ReaderMetrics, problem
 from deniable.server.http.messages import (
     BUSY,
+    REQUEST_ID,
     SECURITY_HEADERS,
     UNUSABLE,
     HttpError,
-    begin_request,
-    end_request,
 )
 from deniable.server.http.tokens import Sessions
 from deniable.server.intake.status import IntakeStatus
@@ -86,10 +86,18 @@ def create_app(
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(MemoryError, _out_of_memory)
     app.register_error_handler(HTTPException, _http_error)
-    app.before_request(begin_request)
-    app.teardown_request(lambda _: end_request())
+    app.before_request(_begin_request)
+    app.teardown_request(_end_request)
     app.after_request(_secure)
     return app
+
+
+def _begin_request() -> None:
+    REQUEST_ID.set(f"urn:uuid:{uuid4()}")
+
+
+def _end_request(_: BaseException | None) -> None:
+    REQUEST_ID.set("")
 
 
 def _store_unusable(error: StoreUnusable) -> Response:

@@ -13,8 +13,7 @@ import msgspec
 from flask import Blueprint, Response, request
 from msgspec import Meta, Struct
 
-from deniable.server.http.auth import require
-from deniable.server.http.context import answer, asked_for, parts, read_body
+from deniable.server.http.context import answer, asked_for, parts, read_body, require
 from deniable.server.http.messages import JSON, HttpError
 from deniable.server.intake.metrics import CONTENT_TYPE
 from deniable.server.results import (

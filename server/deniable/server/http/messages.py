@@ -33,7 +33,7 @@ BUSY = "the server has more to do than it can; send the same again later"
 UNUSABLE = "the store cannot be read or written now; try again later"
 UNKNOWN_SURVEY = "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
 
-_request_id = ContextVar("request_id", default="")
+REQUEST_ID = ContextVar("request_id", default="")
 
 
 class HttpError(DeniableError):
@@ -53,16 +53,16 @@ class HttpError(DeniableError):
 
 def begin_request() -> None:
     """Give the current request a new random id."""
-    _request_id.set(f"urn:uuid:{uuid4()}")
+    REQUEST_ID.set(f"urn:uuid:{uuid4()}")
 
 
 def end_request() -> None:
-    _request_id.set("")
+    REQUEST_ID.set("")
 
 
 def request_id() -> str:
     """Random id of the current request, which finds it in the log; empty outside of requests."""
-    return _request_id.get()
+    return REQUEST_ID.get()
 
 
 def problem_fields(error: HttpError) -> dict[str, str | int]:

@@ -28,8 +28,7 @@ from flask import (
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from deniable.server.http.auth import COOKIE, reader_role
-from deniable.server.http.context import parts
+from deniable.server.http.context import COOKIE, parts, reader_role
 from deniable.server.http.messages import PAGE_POLICY
 from deniable.server.http.tokens import GRANTS, grants, role_of
 from deniable.shared.survey.phrases import upper_first

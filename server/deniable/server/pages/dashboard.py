@@ -12,8 +12,7 @@ from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.api import json_results
-from deniable.server.http.auth import require
-from deniable.server.http.context import answer, parts, problem
+from deniable.server.http.context import answer, parts, problem, require
 from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, pages, restricted

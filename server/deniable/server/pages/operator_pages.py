@@ -13,8 +13,7 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 
-from deniable.server.http.auth import require
-from deniable.server.http.context import Parts, answer, parts
+from deniable.server.http.context import Parts, answer, parts, require
 from deniable.server.http.tokens import ROLES, new_token
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused

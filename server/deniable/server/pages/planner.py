@@ -17,8 +17,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
-from deniable.server.http.auth import require
-from deniable.server.http.context import problem
+from deniable.server.http.context import problem, require
 from deniable.server.http.messages import HttpError
 from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick

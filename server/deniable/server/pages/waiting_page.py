@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
-from deniable.server.http.auth import require
-from deniable.server.http.context import Parts, asked_for, parts
+from deniable.server.http.context import Parts, asked_for, parts, require
 from deniable.server.http.messages import JSON
 from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
