@@ -1,1 +1,4 @@
-"""The HTTP interface under /v1, and what every view needs."""
+"""HTTP: `intake_front` answers devices from one event loop; `api` answers programs through Flask.
+
+`front` is the loop that intake and relay share, `uploads` the way of a report to the writer.
+"""

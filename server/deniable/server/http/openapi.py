@@ -38,7 +38,7 @@ Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a request was not answered; its type is the address of a page that explains it."""
+    """Reason why a request was not answered; its type is the address of a page that explains it."""
 
     type: str
     title: str

@@ -1,1 +1,1 @@
-"""The serving process: one port, one lock, one worker that is respawned."""
+"""Processes: `supervisor` starts, restarts and stops them; `roles` holds intake and reader."""

@@ -1,4 +1,4 @@
-"""What the server writes to standard error; standard output is for the address.
+"""Log of the server, on standard error; standard output is for the addresses.
 
 Nothing logs a request as such. A line that is written again and again, for each of thousands of
 requests when the disk is full, is written once a minute, with how often it was left out meanwhile.
@@ -23,7 +23,7 @@ PAUSE_SECONDS = 60.0
 
 
 class Seldom(logging.Filter):
-    """Of what one line of code says, with whatever words, one record a minute."""
+    """Filter that passes one record a minute of each line of code that logs."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -79,7 +79,7 @@ class Forwarder:
         self._thread.start()
 
     def has_ended(self) -> bool:
-        """By a mistake, or it hangs on an answer without an end: then only its process ends it."""
+        """Return whether the thread has failed, or hangs on an answer: only its process ends it."""
         return not self._thread.is_alive() or time.monotonic() - self._asked > MOST_SECONDS
 
     def _run(self) -> None:
@@ -92,7 +92,7 @@ class Forwarder:
                 self._sleep(FIRST_PAUSE)
 
     def turn(self) -> bool:
-        """Whether a batch has left."""
+        """Forward a batch if one is due, and return whether it has left."""
         batch = self._holding.leaving()
         if not batch:
             if not self._is_due():
@@ -125,7 +125,7 @@ class Forwarder:
                 self._sleep(error.retry_after + uniform(0, bound))
 
     def _sent(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
-        """What became of them, by outcome."""
+        """Send a body once, and return the number of envelopes by outcome."""
         headers = {"Authorization": f"Bearer {self._settings.token}", "Content-Type": SEALED_TYPE}
         packed = b"".join(each.pack() for each in body)
         where = f"{self._settings.server}/v1/envelopes"
@@ -163,7 +163,7 @@ def bodies(batch: Sequence[SealedEnvelope]) -> Iterator[list[SealedEnvelope]]:
 
 
 def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
-    """As a receipt has it; what does not speak of every envelope is none."""
+    """Return the outcomes in a receipt, which must account for every envelope."""
     try:
         receipt: Any = json.loads(text)  # Any: JSON
         outcomes = Counter(ascii(each["code"])[1:-1][:32] for each in receipt["refused"])
