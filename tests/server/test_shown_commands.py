@@ -175,12 +175,12 @@ def test_a_survey_is_closed_and_deleted_as_it_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_limits_the_register_and_the_doctor_as_they_are_shown(tmp_path: Path) -> None:
-    """Of DEPLOYING.md: "Limits on forged reports", "The register", "When a disk has damaged
-    something"; the doctor's first line also while the server serves."""
+    """DEPLOYING.md: "Limits on forged reports", "The register", "Damaged files"; the doctor's first
+    line also while the server serves."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     (serve,) = blocks("DEPLOYING.md", "Limits on forged reports")
     (register,) = blocks("DEPLOYING.md", "The register")
-    (doctor,) = blocks("DEPLOYING.md", "When a disk has damaged something")
+    (doctor,) = blocks("DEPLOYING.md", "Damaged files")
     while_serving, repair = doctor.replace("/var/lib/deniable", "data").splitlines()
     words = serve.split()
     assert words[:4] == ["deniable", "serve", "--data", "DIR"]
