@@ -26,7 +26,7 @@ def test_the_javascript_on_a_survey_s_page_sends_a_report(tmp_path: Path) -> Non
     (tmp_path / "node_modules/deniable").symlink_to(ROOT / "client/javascript")
     with running_server(data) as server, requests.Session() as session:
         session.get(server.page, timeout=10)
-        page = session.get(f"{server.url}/surveys/shown", timeout=10).text
+        page = session.get(f"{server.dashboard}/surveys/shown", timeout=10).text
         shown = [
             unescape(code) for code in re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)
         ]

@@ -74,7 +74,9 @@ class Loop:
         self._thread.start()
 
     def ask(self, environ: dict[str, Any]) -> Reply:
-        body = environ["wsgi.input"].read()
+        # A socket has no end: without a length there is no body to wait for.
+        length = environ.get("CONTENT_LENGTH")
+        body = environ["wsgi.input"].read(int(length)) if length else b""
         head, exchange = RequestHead(environ), Exchange(body)
         asked = self.front(cast(Scope, head), exchange)
         asyncio.run_coroutine_threadsafe(_in_task(asked), self._loop).result(PATIENCE)

@@ -25,8 +25,7 @@
     ├── HttpError           an HTTP request that is answered with a problem document
     ├── Unavailable         a server that cannot accept reports now
     ├── Full                a relay that cannot hold more
-    ├── NotTaken            a batch that the server behind a relay did not accept
-    └── Refusal             a request that a relay refuses
+    └── NotTaken            a batch that the server behind a relay did not accept
 
 A message states what was wrong, what was received and how to fix it. It never contains an answer:
 messages end up in logs, and an answer never leaves the device.

@@ -85,8 +85,8 @@ CREATE TABLE tokens (
 );
 CREATE TABLE public_pages (
     path TEXT NOT NULL PRIMARY KEY,  -- the exact path at which anyone may read the page
-    content_type TEXT NOT NULL,
-    body {bytes} NOT NULL
+    content_type TEXT NOT NULL,  -- of the body, as HTTP states it
+    body {bytes} NOT NULL  -- the page, ready to be sent
 );
 """
 DAY = "day"  # a key of `about`
