@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 
 from deniable.shared.privacy import mechanisms as table
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL

@@ -11,7 +11,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidMechanism
 from deniable.shared.mechanisms import check_mechanism
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
 from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, Ternary, Unary, mechanisms

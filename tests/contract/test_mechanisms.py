@@ -11,7 +11,7 @@ import mpmath
 import pytest
 
 from deniable.shared.privacy.certify import certify, grid
-from deniable.shared.privacy.encoding import BitSet, Encoding, WholeNumber
+from deniable.shared.privacy.encodings import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable

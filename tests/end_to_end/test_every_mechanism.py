@@ -19,7 +19,7 @@ from deniable.server.store import PublishedSurvey
 from deniable.shared.envelope import Envelope, encode_report, json_envelope
 from deniable.shared.privacy import mechanisms as table
 from deniable.shared.privacy.certify import grid
-from deniable.shared.privacy.encoding import UNIT, Grouped, WholeNumber
+from deniable.shared.privacy.encodings import UNIT, Grouped, WholeNumber
 from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
 from deniable.shared.privacy.randomness import kernel_draw

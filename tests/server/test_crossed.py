@@ -21,7 +21,7 @@ from deniable.server.results.document import Crossed
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.encoding import BitSet, Encoding
+from deniable.shared.privacy.encodings import BitSet, Encoding
 from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document, render_document
 from tests.command import run

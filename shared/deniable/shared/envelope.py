@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import is_hex
+from deniable.shared.privacy.encodings import is_hex
 from deniable.shared.survey.document import Survey, Symbols
 from deniable.shared.survey.kinds.base import Question
 

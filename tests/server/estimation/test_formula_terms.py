@@ -25,7 +25,7 @@ from deniable.server.estimation.differences import differences, side
 from deniable.server.estimation.estimate import CONFIDENCE
 from deniable.server.estimation.estimators import counted
 from deniable.server.estimation.text_search import candidates
-from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import KClosest, LocalLaplace, RandomizedResponse, Ternary

@@ -16,7 +16,7 @@ from deniable.server.intake.tally import tally
 from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.shared.survey.document import Survey, parse_toml

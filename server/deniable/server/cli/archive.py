@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place
+from deniable.server.cli.store_arguments import add_place
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused
 

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from deniable.server.cli.place import add_place, folder
+from deniable.server.cli.store_arguments import add_place, folder
 from deniable.shared.cli.verb import Verb
 
 BY_PG_DUMP = (

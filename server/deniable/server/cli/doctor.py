@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place, folder
+from deniable.server.cli.store_arguments import add_place, folder
 from deniable.shared.cli.verb import Finding, Verb, show_findings
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 

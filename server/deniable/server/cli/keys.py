@@ -6,7 +6,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
-from deniable.server.cli.place import add_place, option
+from deniable.server.cli.store_arguments import add_place, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 

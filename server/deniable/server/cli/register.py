@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place
+from deniable.server.cli.store_arguments import add_place
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place
+from deniable.server.cli.store_arguments import add_place
 from deniable.server.process.settings import TOKEN
 from deniable.shared.cli.verb import Verb
 

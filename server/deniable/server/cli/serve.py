@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place, option
+from deniable.server.cli.store_arguments import add_place, option
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:

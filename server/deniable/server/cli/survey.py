@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli import annotate, deletion
-from deniable.server.cli.place import add_place, folder, option
+from deniable.server.cli.store_arguments import add_place, folder, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 

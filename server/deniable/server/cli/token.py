@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.place import add_place, option
+from deniable.server.cli.store_arguments import add_place, option
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import Refused, WrongUse
 

@@ -51,7 +51,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation.point_estimates import support_counts
 from deniable.server.estimation.roots import least
-from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.families.grouped import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable

@@ -55,7 +55,7 @@ import numpy.typing as npt
 
 from deniable.server.estimation import intervals
 from deniable.server.estimation.estimate import CONFIDENCE, Points
-from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.families.cyclic import CyclicDesign
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign

@@ -1,7 +1,7 @@
-"""How intake is doing, for the reader: in shared memory, since they are two processes.
+"""Status of intake, which the reader reads from memory that both processes share.
 
-Intake writes its status twice a second; the reader shows it on pages and in /metrics, and decides
-with it whether reports can be taken.
+Intake writes its status twice a second. The reader shows it on pages and in /metrics, and uses it
+to decide whether reports can be accepted.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ BOARD_BYTES = 2**20
 WRITE_SECONDS = 0.5
 STALE_SECONDS = 10.0
 READ_ATTEMPTS = 5
-HEAD = Layout("<II")  # length and CRC-32 of what follows: a torn read is noticed
+HEAD = Layout("<II")  # length and CRC-32 of the rest, which detect a torn read
 STOPPED = "the writer has stopped because the disk failed; restart once the disk is well"
-SILENT = "the process that takes reports does not run; it may be starting"
+SILENT = "the intake process is not running; it may be starting"
 MISSING_KEY = (
     "reports of {} come sealed to a key that is not here: deniable serve --sealing-key FILE"
 )
 
 
 class IntakeStatus(Struct, frozen=True, kw_only=True):
-    """What the reader knows of intake."""
+    """Status of intake as the reader sees it."""
 
-    written: float  # when, by the clock that all processes of a machine share
-    running: bool  # whether the writer is
-    doubt: str | None  # why the clock is not believed
+    written: float  # time of writing, by the clock that all processes of a machine share
+    running: bool  # True while the writer runs
+    doubt: str | None  # the reason why the clock is not trusted
     waiting: int  # requests that wait for the disk
-    commits: list[tuple[str, str]]  # shares of them, and how long they took at most
+    commits: list[tuple[str, str]]  # cumulative shares of commits, and their longest duration
     sealing_marks: list[str]  # of the keys that open sealed reports, in hex
     metrics: str  # for Prometheus
 

@@ -25,7 +25,7 @@ from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
 from deniable.server.store import Cells
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.encoding import BitSet, Codeword, Encoding, Grouped, WholeNumber
+from deniable.shared.privacy.encodings import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from deniable.server.store import Cells
 from deniable.shared.privacy.codewords import SEED_BITS, coordinates, expanded
-from deniable.shared.privacy.encoding import ROOT, UNIT, BitSet, Codeword, Encoding, WholeNumber
+from deniable.shared.privacy.encodings import ROOT, UNIT, BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 
 COORDINATES_AT_ONCE = 2**16  # they stay in a processor's cache

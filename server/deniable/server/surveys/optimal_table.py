@@ -28,12 +28,15 @@ Column = list[int]  # the units of each answer
 
 @lru_cache(maxsize=64)
 def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
-    """The same one whenever it is asked for on one machine. NoTable if none is found and proved."""
+    """Return the optimal table, always the same one on one machine.
+
+    Raises NoTable if none is found and proved.
+    """
     return whole_table(search(min(float(epsilon), ENOUGH_EPSILON), steps), epsilon, steps)
 
 
 def whole_table(found: list[Half], epsilon: Epsilon, steps: int) -> OptimalTable:
-    """What a search found, in integers that hold its proof."""
+    """Convert the result of a search to integers that satisfy its proof."""
     columns = _whole(found, epsilon, steps)
     offsets = _unbiased([round(half.value * steps / 2 * VALUE_UNIT) for half in found], columns)
     lower = sorted(
@@ -72,13 +75,13 @@ def _two_levels(high: int, half: Half, epsilon: Epsilon, steps: int) -> Column:
 
 
 def _sums(columns: list[Column]) -> list[int]:
-    """Of the rows up to the middle one; each symbol's mirror image counts too."""
+    """Return the sums of the rows up to the middle one, with each symbol's mirror image."""
     rows = list(zip(*columns, strict=True))
     return [sum(row) + sum(rows[-1 - at]) for at, row in enumerate(rows[: len(rows) // 2 + 1])]
 
 
 def _give(units: int, answer: int, columns: list[Column]) -> None:
-    """To this row, and so to its mirror image; the middle row is its own."""
+    """Add units to this row and to its mirror image; the middle row is its own image."""
     last = len(columns[0]) - 1
     column, at = max(
         ((column, at) for column in columns for at in (answer, last - answer)),
@@ -88,8 +91,11 @@ def _give(units: int, answer: int, columns: list[Column]) -> None:
 
 
 def _unbiased(offsets: list[int], columns: list[Column]) -> list[int]:
-    """How far from the middle each value is: the smallest corrections that do it, found in doubles
-    and measured in integers, until little is left."""
+    """Return the distance of each value from the middle that makes the table unbiased.
+
+    The smallest corrections are found in doubles and measured in integers until hardly any bias
+    is left.
+    """
     last = len(columns[0]) - 1
     upper = range(last // 2 + 1, last + 1)
     apart = [[column[at] - column[last - at] for column in columns] for at in upper]

@@ -141,12 +141,12 @@ class Programme:
         return float(found.fun), found.x[:-1], prices
 
     def gain(self, prices: Prices, place: Indices, value: Array) -> Array:
-        """How much a unit of each column would lower t, to first order."""
+        """Return by how much a unit of each column would lower t, to first order."""
         fixed, slope, bend = self._price(prices)
         return np.asarray(fixed[place] + slope[place] * value + bend[place] * value**2)
 
     def best_values(self, prices: Prices) -> Array:
-        """For each interval, the value that gains most."""
+        """Return the value that gains most in each interval."""
         _, slope, bend = self._price(prices)
         bent = bend < -np.finfo(float).eps
         best = np.divide(-slope, 2 * bend, out=np.zeros(len(bend)), where=bent)

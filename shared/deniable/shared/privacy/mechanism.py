@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.encoding import Encoding
+from deniable.shared.privacy.encodings import Encoding
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.randomness import Draw
 from deniable.shared.privacy.thresholds import ONE, nearest, within

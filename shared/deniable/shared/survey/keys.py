@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
-from deniable.shared.privacy.encoding import is_hex
+from deniable.shared.privacy.encodings import is_hex
 
 if TYPE_CHECKING:
     from collections.abc import Collection

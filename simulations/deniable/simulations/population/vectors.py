@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.codewords import best_cap
-from deniable.shared.privacy.encoding import UNIT
+from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.families.vector_design import VectorDesign
 
 Array = NDArray[np.float64]

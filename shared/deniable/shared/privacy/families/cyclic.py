@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL

@@ -21,7 +21,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from deniable.shared.privacy.encoding import Grouped
+from deniable.shared.privacy.encodings import Grouped
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism

@@ -23,7 +23,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
 from deniable.shared.privacy.promises import percent

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.codewords import Direction, best_cap, farthest
-from deniable.shared.privacy.encoding import Codeword
+from deniable.shared.privacy.encodings import Codeword
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.promises import percent

@@ -27,7 +27,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Self
 
 from deniable.shared.privacy.codewords import SEED_BITS, Direction, along, best_cap, farthest
-from deniable.shared.privacy.encoding import Codeword
+from deniable.shared.privacy.encodings import Codeword
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.vector_design import Placed, VectorDesign
 from deniable.shared.privacy.randomness import Draw

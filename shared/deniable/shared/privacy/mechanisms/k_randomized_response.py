@@ -13,7 +13,7 @@ ICML; for k = 2 it is Warner's randomized response of 1965.
 
 from __future__ import annotations
 
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import OneOption
 from deniable.shared.privacy.randomness import Draw

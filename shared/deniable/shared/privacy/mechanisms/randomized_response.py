@@ -14,7 +14,7 @@ Journal of the American Statistical Association 60(309).
 
 from __future__ import annotations
 
-from deniable.shared.privacy.encoding import WholeNumber
+from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import OneOption
 from deniable.shared.privacy.randomness import Draw

@@ -40,7 +40,7 @@ from math import comb
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from deniable.shared.privacy.encoding import BitSet
+from deniable.shared.privacy.encodings import BitSet
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import ManyOptions
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL

@@ -1,6 +1,6 @@
-"""`--data DIR` or `--store URL`: which store a command uses, and the same in words.
+"""The options that name a command's store: `--data DIR` or `--store URL`.
 
-Where neither is said, the environment's DENIABLE_DATA is taken, a folder or a database.
+Without either, a command uses DENIABLE_DATA from the environment: a folder or a database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DATA = "DENIABLE_DATA"
 
 
 def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExclusiveGroup:
-    """As `data` of what is chosen. What is not required is not taken from the environment."""
+    """Add the options that set `data`; DENIABLE_DATA is a default only where one is required."""
     usual = os.environ.get(DATA) if required else None
     one = parser.add_mutually_exclusive_group(required=required and not usual)
     one.add_argument(
@@ -37,12 +37,12 @@ def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExcl
 
 
 def option(place: Place) -> str:
-    """How to name it in another command; without a password."""
+    """Return the option that names this store in another command, without a password."""
     return f"--data {place}" if isinstance(place, Path) else f"--store {place}"
 
 
 def folder(place: Place, instead: str) -> Path:
-    """For what is done with folders only."""
+    """Return the data folder, or raise WrongUse with `instead` for a database."""
     if not isinstance(place, Path):
         raise WrongUse(instead)
     return place
@@ -52,7 +52,7 @@ def _folder(text: str) -> Place:
     if "://" in text:
         if text == os.environ.get(DATA):
             return _database(text)
-        raise ArgumentTypeError("a folder is wanted, and this is an address; see --store")
+        raise ArgumentTypeError("expected a folder, got an address; use --store for a database")
     return Path(text)
 
 
