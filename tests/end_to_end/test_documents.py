@@ -214,12 +214,14 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
     assert len(rows) == 5
     for epsilon, people, direct in rows:
         said = printed(capsys, f"plan --kind bit --epsilon {epsilon} --error 0.01")
-        assert re.search(rf"^{people} people tell it to ± 0\.0(1|0999),", said, re.MULTILINE), said
-        assert f"about {direct} direct ones" in said
+        assert re.search(rf"^{people} people give ± 0\.0(1|0999) \(95 %\),", said, re.MULTILINE), (
+            said
+        )
+        assert f"about {direct} asked openly" in said
     (forty,) = re.findall(
         r"Forty people at ε 1 give a share to (± [\d.]+) \(`deniable (.+)`\)", shown
     )
-    assert f"40 people tell it to {forty[0]}," in printed(capsys, forty[1])
+    assert f"40 people give {forty[0]} (95 %)," in printed(capsys, forty[1])
 
 
 def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,8 +266,8 @@ def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
     people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
     (line,) = re.findall(r"`deniable ([^`]+)`", shown)
     said = printed(capsys, line)
-    assert f"{people} people tell it to ± 0.01," in said
-    assert f"about {direct} direct ones" in said
+    assert f"{people} people give ± 0.01 (95 %)," in said
+    assert f"about {direct} asked openly" in said
     assert "by more than a factor of 2.8" in plain(shown)
     assert " 2.8 " in printed(capsys, "odds 1")
 

@@ -164,11 +164,11 @@ def test_people_read_a_table_and_two_sentences() -> None:
     assert lines[1].split()[0] == "optimal-table"
     assert len(lines) == len(mechanisms("number")) + 6
     enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"{enough:,} people tell it to ± 0.01" in lines[-2]
-    assert f"for half of that it takes {4 * enough:,}." in lines[-2]
+    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-2]
+    assert f"for half of that you need {4 * enough:,}." in lines[-2]
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.01 it takes {enough:,} people" in both[-2]
-    assert f"{enough:,} deniable answers carry the information of about {worth:,}" in lines[-1]
+    assert f"for ± 0.01 you need {enough:,}." in both[-2]
+    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_it_says_what_the_command_says(pages: FlaskClient) -> None:
     query = "kind=number&low=0&high=120&epsilon=2&people=50000"
     assert found(pages, query) == json.loads(json.dumps(plan(asked, 50_000, None)))
     text = pages.get(f"/plan?{query}").text
-    assert "50,000 people tell it to ± 0.49" in text
-    assert "50,000 deniable answers carry the information of about 13,865 direct ones" in text
+    assert "50,000 people give ± 0.49" in text
+    assert "50,000 deniable answers are worth about 13,865 asked openly" in text
 
 
 def test_sliders_count_until_a_field_is_filled_in(pages: FlaskClient) -> None:

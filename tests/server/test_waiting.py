@@ -146,7 +146,7 @@ def test_it_plans_with_the_survey_s_own_questions(
         page = operator.get(f"/surveys/{asked.id}{query}")
         check_page(page)
         assert f'<option value="{question.name}" selected' in page.text
-        assert "50,000 people tell it to" in page.text
+        assert "50,000 people give" in page.text
         assert f"{question.mechanism.name}</th>" in page.text
     assert "50,000" not in operator.get(f"/surveys/{asked.id}?people=-1&question=<b>").text
 

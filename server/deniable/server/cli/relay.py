@@ -24,35 +24,43 @@ HOURS, MEGABYTES = 24.0, 256
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="URL", help="the aggregation server")
     parser.add_argument(
-        "--data", required=True, type=Path, metavar="DIR", help="where a batch is held"
+        "--data",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="folder that holds the waiting batch",
     )
     parser.add_argument(
-        "--token", help=f"an app's, of the aggregation server; better in the environment's {TOKEN}"
+        "--token", help=f"app token of the aggregation server; {TOKEN} in the environment is safer"
     )
     parser.add_argument(
         "--batch",
         type=int,
         metavar="N",
-        help="so many envelopes at least leave together (default: 1000)",
+        help="send a batch when it holds at least N envelopes (default: 1000)",
     )
     parser.add_argument(
         "--hours",
         type=float,
         default=HOURS,
-        help="or those that there are after so long (default: %(default)g)",
+        help="send a smaller batch after this many hours (default: %(default)g)",
     )
     parser.add_argument(
         "--most",
         type=int,
         default=MEGABYTES,
         metavar="MB",
-        help="hold at most so much; then senders are told to come later (default: %(default)s)",
+        help="hold at most this many megabytes; beyond that, ask senders to retry later "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=8002, help="0: any free port (default: %(default)s)"
+        "--port",
+        type=int,
+        default=8002,
+        help="port to listen on; 0 picks any free port (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 

@@ -71,8 +71,8 @@ READINESS_PATIENCE_SECONDS = 1.0
 MAX_REGISTER_ENTRIES = 1_000  # in an answer
 MAX_NUMBER_DIGITS = 9
 REGISTER_NOTE = (
-    "Each head is a hash of all entries up to it. Alone it detects nothing: whoever runs this "
-    "server can show everybody another register. Keep heads elsewhere, and compare."
+    "Each head is a hash of all entries up to it. A head alone proves nothing: the operator "
+    "can show different registers to different people. Keep copies of heads elsewhere and compare."
 )
 SLOW_STORE = "the store cannot be written now; another process may be writing, or the disk is slow"
 NOTHING_HERE = "there is nothing at this address, which is for devices; people have another one"

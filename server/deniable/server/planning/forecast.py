@@ -37,13 +37,13 @@ def plan(
     """Return the forecast for a number of people, or for an error.
 
     The error is half of the 95 % interval, in the question's own measure. `most_bytes` limits the
-    report. Any: what JSON holds.
+    report. Any: JSON values.
     """
     question = choose(asked, most_bytes)
     mechanism = question.mechanism
     enough = people if error is None else people_for(question, error)
     count = enough if people is None else people
-    assert count is not None, "the verb wants one of both"
+    assert count is not None, "the verb requires one of the two"
     spread = mechanism.n_variance()
     least = least_n_variance(mechanism)
     mixed = shuffled_half_width(asked, count, most_bytes)
@@ -64,12 +64,12 @@ def plan(
 
 
 def people_for(question: Question, error: float) -> int:
-    """Return how many people it takes until half of the 95 % interval is this small."""
+    """Return how many people are needed for half of the 95 % interval to be this small."""
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
 
 
 def direct_equivalent(mechanism: Mechanism, people: int) -> int:
-    """Return how many direct answers carry as much information."""
+    """Return how many answers asked openly would be as informative."""
     one = mechanism.answer_variance
     return round(people * one / (one + mechanism.n_variance()))
 
@@ -87,11 +87,11 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
     }
 
 
-Found = Mapping[str, Any]  # what `plan` says; Any: what JSON holds
+Found = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 
 
 def sentences(found: Found, margin: Callable[[float], str]) -> list[str]:
-    """`margin` writes half of an interval, in the question's own measure, with its ±."""
+    """Describe a forecast. `margin` formats half of an interval in the question's unit, with ±."""
     if "floor" in found:
         return [_from_where_on(found, margin)]
     return [_how_exact(found, margin), _how_much_it_is_worth(found)]
@@ -102,28 +102,28 @@ def _from_where_on(found: Found, margin: Callable[[float], str]) -> str:
     if floor >= 1:
         return f"{people:,} people are too few to find any text."
     return (
-        f"Of {people:,} people, a text that {math.ceil(floor * people):,} or more answer is found "
-        f"with a probability of 99 %, and its share told to {margin(found['half_width_95'])}."
+        f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give is found "
+        f"with a probability of 99 %, and its share is known to {margin(found['half_width_95'])}."
     )
 
 
 def _how_exact(found: Found, margin: Callable[[float], str]) -> str:
     ratio = found["limit_ratio"]
-    above = "" if ratio is None else f", {ratio:.3f} times the least variance that can be had"
-    told = f"{found['people']:,} people tell it to {margin(found['half_width_95'])}{above}"
+    above = "" if ratio is None else f", at {ratio:.3f} times the smallest possible variance"
+    given = f"{found['people']:,} people give {margin(found['half_width_95'])} (95 %){above}"
     if found["people_for_error"] == found["people"]:
-        return f"{told}; for half of that it takes {4 * found['people']:,}."
-    return f"{told}; for {margin(_error(found))} it takes {found['people_for_error']:,} people."
+        return f"{given}; for half of that you need {4 * found['people']:,}."
+    return f"{given}; for {margin(_error(found))} you need {found['people_for_error']:,}."
 
 
 def _how_much_it_is_worth(found: Found) -> str:
     return (
-        f"{found['people']:,} deniable answers carry the information of about "
-        f"{found['direct_equivalent']:,} direct ones."
+        f"{found['people']:,} deniable answers are worth about "
+        f"{found['direct_equivalent']:,} asked openly."
     )
 
 
 def _error(found: Found) -> float:
-    """Return the error with as many people as the requested error needs."""
+    """Return the margin at the number of people that the requested error needs."""
     width, people, enough = (found[k] for k in ("half_width_95", "people", "people_for_error"))
     return float(width) * math.sqrt(people / enough)

@@ -51,8 +51,8 @@ class Settings:
     server: str  # the aggregator
     token: str = field(repr=False)  # an app's, for bodies of many envelopes
     folder: Path
-    batch: int = BATCH  # a batch leaves with at least so many envelopes,
-    longest_seconds: float = DAY_SECONDS  # or with those that there are after so long
+    batch: int = BATCH  # a batch is sent with at least this many envelopes
+    longest_seconds: float = DAY_SECONDS  # or with fewer, after this long
     max_bytes: int = MAX_HELD_BYTES  # held at the same time
 
 
