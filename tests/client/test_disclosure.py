@@ -57,8 +57,9 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
         "Asked by: Example Ltd, privacy@example.org",
         "Asked from 2026-12-01 to 2027-02-28, every month, 3 rounds.",
         *(
-            f"  {name}; no one can be sure of your answer: "
-            "a suspicion of 10 % can grow to at most 16 % (ε 0.5)"
+            f"  {name}; no one can be sure of your answer: after one report, "
+            "a suspicion of 10 % can grow to at most 16 % (ε 0.5); after 3, "
+            "a suspicion of 10 % can grow to at most 34 % (ε 1.5)"
             for name in (
                 "crashed: yes or no",
                 "minutes: a number from 0 to 120",
@@ -71,6 +72,27 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
     ]
     assert script.requests == []
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("cap", "odds"),
+    [
+        ("1.5", "a suspicion of 10 % can grow to at most 16 % (ε 0.5)"),
+        (
+            "3",
+            (
+                "after one report, a suspicion of 10 % can grow to at most 16 % (ε 0.5); "
+                "after 2, a suspicion of 10 % can grow to at most 24 % (ε 1)"
+            ),
+        ),
+    ],
+)
+def test_odds_are_those_of_all_reports_that_the_app_allows(cap: str, odds: str) -> None:
+    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="1.5", max_epsilon=cap)
+    told = describe("id", parse_document(PUBLISHED), policy)
+    assert {question.odds for question in told.questions} == {
+        f"no one can be sure of your answer: {odds}"
+    }
 
 
 @pytest.mark.parametrize(

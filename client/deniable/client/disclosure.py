@@ -34,7 +34,7 @@ class DescribedQuestion:
     name: str
     asked: str  # the possible answers, in a few words
     epsilon: str
-    odds: str  # how far one answer can change what anyone believes
+    odds: str  # how far its reports can change what anyone believes
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def describe(id_: str, survey: Survey, policy: Policy) -> Description:
         closes=survey.closes,
         rounds=survey.rounds,
         repeat_rounds=survey.repeat_rounds,
-        questions=_questions(survey),
+        questions=_questions(survey, policy),
         epsilon_per_round=survey.round_epsilon,
         epsilon=survey.lifetime_epsilon,
         when=asked_when(survey),
@@ -97,18 +97,32 @@ def describe(id_: str, survey: Survey, policy: Policy) -> Description:
     )
 
 
-def _questions(survey: Survey) -> tuple[DescribedQuestion, ...]:
-    from deniable.shared.privacy.promises import suspicion_growth
-
+def _questions(survey: Survey, policy: Policy) -> tuple[DescribedQuestion, ...]:
+    reports = _reports(survey, policy)
     return tuple(
         DescribedQuestion(
             _shown(question.name),
             _shown(question.asked),
             str(question.epsilon),
-            f"no one can be sure of your answer: {suspicion_growth(question.epsilon.billionths)}",
+            f"no one can be sure of your answer: {_growth(question.epsilon.billionths, reports)}",
         )
         for question in survey.questions
     )
+
+
+def _growth(billionths: int, reports: int) -> str:
+    """Return how far one report can raise a suspicion, and how far all reports can."""
+    from deniable.shared.privacy.promises import suspicion_growth
+
+    one = suspicion_growth(billionths)
+    if reports <= 1:
+        return one
+    return f"after one report, {one}; after {reports}, {suspicion_growth(reports * billionths)}"
+
+
+def _reports(survey: Survey, policy: Policy) -> int:
+    """Return how many reports with their own noise the app's limit allows."""
+    return min(survey.draws, policy.total_cap // survey.round_billionths)
 
 
 def _caps(survey: Survey, policy: Policy) -> str:
@@ -119,7 +133,7 @@ def _caps(survey: Survey, policy: Policy) -> str:
             f"This survey asks for {decimal_text(asked)} privacy units (ε) in one round, and this "
             f"app allows {decimal_text(policy.round_cap)}: the app will not answer it."
         )
-    draws = min(survey.draws, limit // asked)
+    draws = _reports(survey, policy)
     rounds = min(survey.rounds, draws * survey.repeat_rounds)
     used, whole = decimal_text(asked * draws), decimal_text(limit)
     first = f"This survey uses {used} of the {whole} privacy units (ε) this app will ever use"
