@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
+from deniable.shared import mechanisms as checking
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidMechanism
 from deniable.shared.mechanisms import check_mechanism
@@ -32,6 +35,25 @@ def test_every_mechanism_passes(name: str) -> None:
 def test_an_instance_is_checked_as_it_is() -> None:
     checks = check_mechanism(Unary(Epsilon("0.7"), 6), random.Random(1).getrandbits)
     assert {check.partition(":")[0] for check in checks} == {"Unary at ε 0.7, size 6"}
+
+
+def test_a_right_mechanism_hardly_ever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The errors that all samplings of a class may make add up to the stated probability."""
+    errors: list[float] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        original = getattr(checking, name)
+
+        def of(first: Any, trials: int, error: float, *rest: Any) -> Any:
+            errors.append(error)
+            return original(first, trials, error, *rest)
+
+        return of
+
+    for name in ("audit", "lower_limit", "upper_limit"):
+        monkeypatch.setattr(checking, name, noted(name))
+    check_mechanism(KRandomizedResponse, random.Random(1).getrandbits)
+    assert 0 < sum(errors) <= 1e-9 * (1 + 1e-12)
 
 
 def times(epsilon: Epsilon, factor: int) -> Epsilon:

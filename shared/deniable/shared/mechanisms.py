@@ -47,7 +47,8 @@ CHECKED_SIZES = 1, 2, 3, 5, 8  # and the least that is proved
 MAX_SYMBOLS, MAX_ANSWERS = 256, 64  # of a table that is enumerated
 MAX_SAMPLED_SYMBOLS = 64
 REPORTS, AUDITED_REPORTS = 2_000, 10_000
-FALSE_ALARM = 1e-9  # of all frequencies of one mechanism
+SAMPLINGS = 2 * len(CHECKED_EPSILONS) * (len(CHECKED_SIZES) + 1)  # of one class, at the most
+FALSE_ALARM = 1e-9 / SAMPLINGS  # of each
 
 
 class Randomizer:
@@ -134,8 +135,8 @@ def check_mechanism(subject: type[Mechanism] | Mechanism, draw: Draw = kernel_dr
     A class is checked at several ε and small sizes, an instance as it is. In this order: its ε and
     its table by exact arithmetic; cells and estimates by enumeration; its payloads; that every
     answer takes the same draws; and, by sampling, that reports follow the table and give away no
-    more than ε (a right mechanism fails with probability 1e-9). Raises InvalidMechanism at the
-    first check that fails.
+    more than ε (a right mechanism fails with probability 1e-9 at most). Raises
+    InvalidMechanism at the first check that fails.
     """
     if isinstance(subject, Mechanism):
         return list(_checked(subject, draw))
