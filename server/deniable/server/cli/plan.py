@@ -6,7 +6,6 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from deniable.server.planning.planned_question import asked, check_error, check_people
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
@@ -45,6 +44,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> int:
     from deniable.server.planning.forecast import plan
+    from deniable.server.planning.planned_question import asked, check_error, check_people
 
     people, error = arguments.people, arguments.error
     if people is None and error is None:
