@@ -183,7 +183,9 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
         pass
     back_up(data, tmp_path / "copy")
     damage(data)
-    with pytest.raises(StoreUnusable, match=r"was not written: keep the backups .* doctor --data"):
+    with pytest.raises(
+        StoreUnusable, match=r"was not written. Keep all existing backups, .* doctor --data"
+    ):
         back_up(data, tmp_path / "again")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy", "data"]
     (tmp_path / "old").mkdir()

@@ -111,7 +111,7 @@ def _out_of_memory(_: MemoryError) -> Response:
 
 
 def _http_error(error: HTTPException) -> Response:
-    """Give an error of the framework our form; what it says of an input is left out."""
+    """Convert an error of the framework to a problem document, without its text about the input."""
     status = error.code or 500
     if status < 400:  # a redirect to the address as it is written
         return cast(Response, error.get_response())

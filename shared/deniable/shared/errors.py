@@ -115,12 +115,12 @@ class Refused(DeniableError):
 
 
 class Unfinished(DeniableError):
-    """Work whose worker died at each attempt, also alone. No partial result is kept."""
+    """Raised for work whose worker died at each attempt, even alone. No partial result is kept."""
 
     def __init__(self, items: list[str]) -> None:
         named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
         super().__init__(
-            f"{len(items)} of the pieces of work ended their process at every attempt: {named}. "
+            f"{len(items)} work items crashed their process at every attempt: {named}. "
             "No result was written; give them more memory, or leave them out."
         )
         self.items = items

@@ -119,7 +119,7 @@ class State(ForkAware):
             self._disconnect()
 
     def destroy(self) -> bool:
-        """Delete a database that cannot be read, but never the marker: no budget is refilled."""
+        """Delete an unreadable database but keep its marker, so that no budget is refilled."""
         try:
             self._make_marker()
             for suffix in ("", "-journal", "-wal", "-shm"):

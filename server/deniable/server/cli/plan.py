@@ -1,4 +1,4 @@
-"""The verb `plan`: what error to expect, how many people it takes, by which mechanism."""
+"""The verb `plan`: the expected error, the number of people needed, and the mechanism."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from deniable.shared.survey.kinds import KINDS
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Say what one question will tell, before anyone is asked: with so many people, or how many "
-        "it takes for a given error."
+        "Forecast one question before you ask anyone: its error for a number of people, or how "
+        "many people you need for a given error."
     )
-    parser.add_argument("--kind", choices=tuple(KINDS), required=True, help="of the question")
+    parser.add_argument("--kind", choices=tuple(KINDS), required=True, help="kind of the question")
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     fields = (field for kind in KINDS.values() for field in kind.plan_fields)
     for field in {field.name: field for field in fields}.values():
@@ -27,8 +27,10 @@ def _arguments(parser: ArgumentParser) -> None:
             default=field.default,
             help=field.help,
         )
-    parser.add_argument("--mechanism", metavar="NAME", help="left out: as a survey would have it")
-    parser.add_argument("--people", metavar="N", type=int, help="who answer")
+    parser.add_argument(
+        "--mechanism", metavar="NAME", help="default: the one that a survey would use"
+    )
+    parser.add_argument("--people", metavar="N", type=int, help="number of people who answer")
     parser.add_argument(
         "--error",
         metavar="X",
@@ -37,7 +39,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "of a vector each coordinate",
     )
     parser.add_argument(
-        "--bytes", metavar="B", type=int, help="only mechanisms whose report takes no more"
+        "--bytes", metavar="B", type=int, help="leave out mechanisms with longer reports"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
 
@@ -48,7 +50,7 @@ def _run(arguments: Namespace) -> int:
 
     people, error = arguments.people, arguments.error
     if people is None and error is None:
-        raise WrongUse("say how many people answer, --people N, or how exact it must be, --error X")
+        raise WrongUse("give the number of people, --people N, or the error to reach, --error X")
     question = asked(arguments.kind, arguments.epsilon, vars(arguments), arguments.mechanism)
     found = plan(
         question,
@@ -85,7 +87,7 @@ def _shuffled(found: dict[str, Any]) -> str:
 
 PLAN = Verb(
     "plan",
-    "what error to expect, and how many people it takes",
+    "forecast the error, or the number of people needed",
     _arguments,
     _run,
     example="deniable plan --kind bit --epsilon 1 --people 20000",

@@ -51,11 +51,11 @@ def arguments(parser: ArgumentParser) -> None:
         "--known",
         type=Path,
         metavar="FILE",
-        help="values known from elsewhere, a census say, to draw beside the estimates: CSV with "
+        help="reference values, such as a census, to draw next to the estimates: CSV with "
         "the columns survey,round,question,label,value",
     )
     parser.add_argument(
-        "--trust-clock", action="store_true", help="today's date is right, also after a long pause"
+        "--trust-clock", action="store_true", help="accept today's date even after a long pause"
     )
     parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
@@ -98,7 +98,10 @@ def _add_addresses(parser: ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="where to listen for devices (default: %(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=8000, help="the same; 0: any free port (default: %(default)s)"
+        "--port",
+        type=int,
+        default=8000,
+        help="port for devices; 0 picks any free port (default: %(default)s)",
     )
     parser.add_argument(
         "--dashboard-host",
@@ -110,7 +113,7 @@ def _add_addresses(parser: ArgumentParser) -> None:
         "--dashboard-port",
         type=int,
         metavar="PORT",
-        help="the same; 0: any free port (default: the port after --port)",
+        help="port for people; 0 picks any free port (default: the port after --port)",
     )
     parser.add_argument(
         "--device-url",
@@ -128,14 +131,14 @@ def _add_proxy(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="believe what this proxy says of senders (for --limit), of https and of the host, in "
+        help="trust this proxy to name senders (for --limit), the scheme and the host, in "
         "X-Forwarded-For, -Proto and -Host or in Forwarded; may be repeated",
     )
     parser.add_argument(
         "--base-path",
         type=_base_path,
         metavar="PATH",
-        help="where a proxy has the pages, like /stats; it takes that off before it passes on",
+        help="path prefix of the pages behind a proxy, like /stats; the proxy strips it",
     )
 
 
@@ -150,14 +153,14 @@ def is_loopback(host: str) -> bool:
 
 def _limit(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ArgumentTypeError(f"a whole number above 0 is wanted, got {text!r}")
+        raise ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
 
 
 def _base_path(text: str) -> str:
-    """Without a slash at its end."""
+    """Return a path without its trailing slash."""
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+/?", text, re.ASCII):
-        raise ArgumentTypeError(f"a path like /stats is wanted, got {text!r}")
+        raise ArgumentTypeError(f"expected a path like /stats, got {text!r}")
     return text.rstrip("/")
 
 
@@ -167,15 +170,13 @@ def _address(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        raise ArgumentTypeError(f"an IP address is wanted, got {text!r}") from None
+        raise ArgumentTypeError(f"expected an IP address, got {text!r}") from None
 
 
 def _url(text: str) -> str:
-    """Return an address without a slash at its end."""
+    """Return an address without its trailing slash."""
     if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*/?", text, re.ASCII):
-        raise ArgumentTypeError(
-            f"an address like https://stats.example.org is wanted, got {text!r}"
-        )
+        raise ArgumentTypeError(f"expected an address like https://stats.example.org, got {text!r}")
     return text.rstrip("/")
 
 

@@ -1,27 +1,27 @@
 """Privacy amplification by shuffling: the (ε, δ) of one report among those of others.
 
 n people report by a randomizer that is ε₀-private, and only the multiset of their reports is seen.
-Whoever knows what all but one of them answered faces, of that one's two answers, no more than
+An observer who knows all answers but one can distinguish the two possible values of that one no
+better than P from Q:
 
     P = (A + D, C - A + 1 - D),  Q = (A + 1 - D, C - A + D)
     C ~ Bin(n - 1, 2 / (e^ε₀ + 1)),  A ~ Bin(C, 1/2),  D ~ Bern(q),  q = e^ε₀ / (e^ε₀ + 1)
 
 so δ(ε) is the hockey-stick divergence of P and Q. Given C = c, P(x) - e^ε Q(x) is positive for x
-above s = ⌊(c + 1) b / (a + b)⌋, with a = q - e^ε (1 - q) and b = e^ε q - (1 - q), hence
+above s = ⌊(c + 1) b / (a + b)⌋, with a = q - e^ε (1 - q) and b = e^ε q - (1 - q), so
 
     δ(ε) = Σ_c P[C = c] max(0, a P[A ≥ s] - b P[A > s])
 
 A bound for every randomizer [1]; for binary randomized response it is that of the privacy blanket,
-the best known [2]. It holds if the shuffler is honest and n people are: those who report something
-else, or tell what they reported, hide nobody.
+the best known [2]. It holds if the shuffler is honest and n people are: people who report something
+else, or reveal their report, give no cover.
 
 [1] Feldman, McMillan, Talwar 2023, "Stronger privacy amplification by shuffling for Rényi and
     approximate differential privacy", SODA.
 [2] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
 
-Conversely, ε₀ may grow with n while nobody learns more than (ε, δ) about anyone: the largest ε₀ is
-found by bisection of that divergence. Without the shuffler, or among liars, ε₀ is all that a report
-promises.
+Conversely, ε₀ may grow with n while each person keeps (ε, δ): bisection of that divergence finds
+the largest ε₀. Without the shuffler, or among liars, a report promises only ε₀.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ For a tilt t, reports of expected logarithmic growth ψ(t) make
     M = exp(t · sum of the reports - their ψ(t)s)
 
 a fair game's capital: its expectation stays 1, report by report. So does that of any mixture of
-tilts with weights fixed beforehand, and it ever reaches 2 / error with probability error / 2 at
-the most (Ville). The lower limit is the least truth under which the mixture of positive tilts is
-not yet there; the upper one mirrors it. Both together hold at all numbers of reports at once with
-the confidence that is asked for [1].
+tilts with weights fixed beforehand, and it ever reaches 2 / error with probability at most
+error / 2 (Ville). The lower limit is the least truth under which the mixture of positive tilts is
+not yet there; the upper one mirrors it. Both together hold at all numbers of reports simultaneously
+with the requested confidence [1].
 
-The order in which reports came is known to nobody here, and is not needed: M depends on their sum,
+The order in which reports came is unknown here, and is not needed: M depends on their sum,
 or on their counts, and on their number. There was an order, and along it the game was fair: the
 noise of a report is drawn afresh, whatever came before it, and nothing about a report's coming
 depends on its noise. So who reports next may depend on anything but that.
@@ -18,10 +18,10 @@ depends on its noise. So who reports next may depend on anything but that.
 ψ, from what is known of the reports:
 
     these people, shares     k log(1 - p + p e^t) + (n - k) log(1 - q + q e^t), exactly
-    people like these        n log(1 - r + r e^t): what people of any mixture have at most (Jensen)
+    the population           n log(1 - r + r e^t): what people of any mixture have at most (Jensen)
     these people, a mean     n times the least concave function above log E[e^(t value) | x]
 
-and for the mean of people like these, where the distribution of values is anybody's guess, the
+and for the mean of the population, where the distribution of values is unknown, the
 capital is that of bets, prod (1 + t (value - m)): the expectation of each is 1, and again people of
 different means only make it less [1].
 
@@ -60,7 +60,7 @@ STEPS = 5  # of Newton's method, after which limits are exact to nine digits
 
 @deduplicate_rows
 def rates(counts: Array, reports: Array, confidence: float) -> Interval:
-    """Limits for the rate at which people like these support what each count is of."""
+    """Limits for the population's rate of support for the label of each count."""
     low = lowest_rate(counts, reports, confidence)
     return low, 1 - lowest_rate(reports - counts, reports, confidence)
 
@@ -74,7 +74,7 @@ def holders(counts: Array, people: Array, design: SupportDesign, confidence: flo
 
 
 def mean(values: Array, counts: Array, confidence: float) -> Interval:
-    """Limits for the mean of people like these, from reports of ascending `values`.
+    """Limits for the mean of the population, from reports of ascending `values`.
 
     There are as many means as `values` or `counts` has rows.
     """
@@ -208,7 +208,7 @@ def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], .
     """For each tilt the least concave function above log E[e^(t value) | place]: the corners.
 
     Between two grid points the expectation itself is on a line, by the rounding; between two places
-    there its logarithm is above the chord by an eighth of its rise, squared, at the most.
+    there its logarithm is above the chord by at most an eighth of its rise, squared.
     """
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     values = positions(table)

@@ -1,4 +1,4 @@
-"""Cross tables: shares of people who hold two answers at once, from reports of two questions.
+"""Cross tables: shares of people who hold both of two answers, from reports of two questions.
 
 Given the answers, a device draws the noise of its two reports independently. With p, q of the one
 question and p', q' of the other, and s, s' which say whether a report supports the answer, 1 or 0,
@@ -8,9 +8,9 @@ question and p', q' of the other, and s, s' which say whether a report supports 
 so the mean of u u' over all reports is unbiased for the share of people who hold both: the tensor
 product of the two unbiased estimators. It is summed in whole numbers and made a float once. As u u'
 has four values, the interval is that of the mean of bounded values, or while a round is open the
-one that holds at every look at once. No ε is spent: the reports are the same.
+one that is valid at every look. No ε is spent: the reports are the same.
 
-The standard error is that of the reports' values, and at least that of somebody who holds neither.
+The standard error is that of the reports' values, and at least that of a person who holds neither.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Joint:
     standard_error: Array
     consistent: Array
     like: Interval
-    every: Interval  # of all of them at once
+    every: Interval  # of all of them jointly
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def unbiased_shares(pair: Pair) -> list[Fraction]:
 
 
 def quarters(pair: Pair) -> Cells:
-    """Return for each two answers how many reports support both, either one only, and neither."""
+    """Return, for each pair of answers, how many reports support both, only one, and neither."""
     one, other, both, reports = pair.answers
     parts = np.stack([both, one - both, other - both, reports - one - other + both], axis=-1)
     return parts.reshape(*parts.shape[:-3], -1, 4)

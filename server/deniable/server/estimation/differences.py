@@ -1,19 +1,19 @@
 """Differences between the estimates of two rounds, or of two surveys.
 
-About people like these. The same people may be in both, and nobody knows how many: so the interval
-holds under any dependence. It goes from the one's lower limit less the other's upper limit to the
+About the population. An unknown number of people may be in both, so the interval must hold under
+any dependence. It reaches from the first side's lower limit minus the second's upper limit to the
 reverse, each with half of the error probability.
 
-About these very people. They are fixed, and the noise of two rounds is drawn independently, so its
-variances add up:
+About the people who answered. They are fixed, and the noise of two rounds is drawn independently,
+so its variances add up:
 
-    difference  +-  z √(noise of the one + noise of the other) + half a report of each
+    difference  +-  z √(noise of the first + noise of the second) + half a report of each
 
-The noise is that of the worst shares within each one's limits, and the last part makes up for
-counts being whole. Coverage is summed exactly by the tests: it never was below 95 %.
+The noise is that of the worst shares within each side's limits, and the last part compensates for
+counts being whole. The tests sum the coverage exactly: it was never below 95 %.
 
-Where the limits of a round are to hold at every look, variances do not help, and these limits are
-found like the others.
+Where the limits of a round must hold at every look, variances do not help, and these limits are
+computed like those about the population.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Array = npt.NDArray[np.float64]
 class Side:
     """One side of a comparison, with limits at half of the error probability.
 
-    In each array a row for each round and in it a number for each label.
+    Each array has one row for each round, with one number for each label.
     """
 
     estimate: Array
@@ -69,7 +69,7 @@ class Differences:
 
 
 def side(found: Sequence[Statements], like: Interval, these: Interval | None) -> Side:
-    """Return the side that some rounds make, with limits about people like these.
+    """Return the side that some rounds make, with limits about the population.
 
     Where a round of either side is read while reports still arrive, it has limits about these
     people too.

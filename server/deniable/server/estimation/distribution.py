@@ -12,17 +12,17 @@ Estimating: R_k is linear in a person's grid point, so it is the mean of h_k ove
 h_k(symbol) whose mean under row i is what grid point i counts for in R_k. Where the rows are
 linearly independent there is one; of several that of least variance if all grid points are alike.
 Each report bears one of finitely many values, so R_k has the interval of `bounded_mean`. All of
-them together hold with the confidence (Bonferroni), and hence so does the band between
+them together hold with the confidence (Bonferroni), and so does the band between
 
     low_k   the highest lower limit of R_0 ... R_(k - 1)
     high_k  the lowest upper limit of R_k and all after it
 
-for the share at or below every point at once. What a band says of quantiles costs nothing more: the
+for the share at or below all points simultaneously. A band bounds all quantiles at no cost: the
 quantile of level p is above a point with high_k < p, and not above one with low_k >= p.
 
 Parts: the most, of 4 to 20 that divide the grid, for which a limit is expected within one
 part of the whole from R_k at worst. That depends on the table and on the number of reports, not on
-what they say. Where even four are too many, nothing is said: reports are too few for this table.
+their content. If even four parts are too many, there are too few reports for a distribution.
 
 `consistent` is a distribution: the most likely one by expectation and maximization [1], from even
 shares and stopped where a step adds less than 0.001 to the logarithm of the likelihood, before it
@@ -77,7 +77,7 @@ class Quantile:
 class Distribution:
     """One number for each point in each array; the points divide the range evenly.
 
-    Intervals of `share` hold one by one, those of `below` all at once.
+    Intervals of `share` hold one by one, those of `below` simultaneously.
     """
 
     share: Array

@@ -55,7 +55,7 @@ def estimator(question: Question) -> Estimator:
 class Estimator:
     """One way of estimating. Any: the questions whose `estimation` names it."""
 
-    method: ClassVar[str]  # in words, for results
+    method: ClassVar[str]  # its description in results
 
     def counted(self, question: Any, cells: Cells, reports: Cells, looks: bool) -> Counted:  # noqa: ARG002 # of labels only
         raise TypeError("it has no labels before its reports are searched; use `estimates`")
@@ -182,7 +182,7 @@ class ShareCounts(Counted):
         return (ONE / (twice * (self._design.keep - self._design.lie))).astype(np.float64)
 
     def floor(self, confidence: float) -> Array:
-        """The least estimate that is told from 0."""
+        """Least estimate that is clearly above 0."""
         if self._counts.shape[-1] == 1:
             return super().floor(confidence)
         reports = self._reports.ravel()
@@ -193,7 +193,7 @@ class ShareCounts(Counted):
             counts = np.minimum(counts, reports)  # one that is found is asked for again
             return lowest(counts.astype(np.float64), trials, confidence) > lie
 
-        first = np.floor(trials * lie).astype(np.int64)  # as many as if nobody held it
+        first = np.floor(trials * lie).astype(np.int64)  # the count if no one holds it
         far = np.ceil(FAR * np.sqrt(trials * lie * (1 - lie)) + FAR).astype(np.int64)
         beyond = np.minimum(first + far, reports)
         found = least(is_told, first, np.where(is_told(beyond), beyond, reports + 1))
@@ -204,7 +204,7 @@ class ShareCounts(Counted):
 class VectorCounts(Counted):
     """Estimates of a mean vector.
 
-    Limits about people like these hold for these people, too: their noise alone is less.
+    Limits about the population also hold for the people who answered: noise alone is less.
     """
 
     def __init__(self, question: Vector, cells: Cells, reports: Cells, looks: bool) -> None:

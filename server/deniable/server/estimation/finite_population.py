@@ -1,8 +1,8 @@
-"""Limits for these very people, a finite population: only the noise is random, nobody is drawn.
+"""Limits for the people who answered, a finite population: only the noise is random.
 
 Shares: of n fixed people k hold an option. They are not drawn, only the noise is: the reports that
 support the option are  C ~ Bin(k, p) + Bin(n - k, q),  which is less dispersed than the reports of
-people drawn at random, Bin(n, r). That holds for each option by itself, however a report's options
+people drawn at random, Bin(n, r). That holds for each option separately, however a report's options
 depend on each other: reports are independent, and each supports it with rate p or q. The lower
 limit is the least k with P[C >= c] > tail, the upper one mirrors it: two one-sided tests, each of
 which errs with at most (1 - confidence) / 2.
@@ -10,7 +10,7 @@ which errs with at most (1 - confidence) / 2.
 Up to SMALL reports the tails are summed. Above it a saddlepoint gives the tail [1], to within 3 per
 cent of itself, and the limits are moved out by that much; where counts vary so little that a single
 person matters, the tails around the limit are summed again. At the tilt s every bit is rated
-p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there is known at once:
+p' = p e^s / (1 - p + p e^s), and q' likewise, so the k whose mean is c there has a closed form:
 (c - n q') / (p' - q'). The s is searched for whose tail is the right one.
 
 There is no k below 0 or above n. So that nothing is clipped, a limit that would be there keeps its
@@ -19,8 +19,8 @@ distance: that of the law at the end, moved as far as the count lies off.
 [1] Daniels 1987, "Tail probability approximations", International Statistical Review 55(1): the
     second continuity correction of Lugannani and Rice's formula.
 
-Means: a report of a number at position x has the mean x and a variance V(x) that the table tells.
-Nobody knows where these n people are, but of all places with the mean m none have more noise than
+Means: a report of a number at position x has the mean x and a variance V(x) given by the table. The
+positions of these n people are unknown, but no positions with the mean m have more noise than
 W(m), W being the least concave function above V (Jensen). Nor have they more than the reports vary,
 S, since the people themselves differ too. So the limits are those m for which
 
@@ -170,7 +170,7 @@ def _searched(counts: Array, people: Array, keep: Array, lie: Array, tail: float
 
 
 def _outermost(people: Array, keep: Array, lie: Array, tail: float) -> tuple[Array, Array]:
-    """Return the counts that the tail's probability reaches where nobody or everybody holds it."""
+    """Return the counts that the tail's probability reaches where no one or everyone holds it."""
     distinct, where = np.unique(people, return_inverse=True)
     found = _quantiles(distinct, np.concatenate([lie, keep]), tail)[:, where]
     first, last = np.split(found, 2)

@@ -12,10 +12,10 @@ holds with the rates' mean, which is at least `lie` and at most (keep + (s - 1) 
 rarest and the s most frequent options are tested for every s, and all (k choose s) paid for.
 
 Where a report is one symbol of several that speak for an option, the scores of s options can be
-tied in any way, so options are tested one by one, and beside them the symbols: whether a report is
+tied in any way, so options are tested one by one, and symbols as well: whether a report is
 one of s symbols is one bit, and at most r of these are more probable than the others.
 
-Grouped designs: each group by itself, so that the p-value is the least one times the groups.
+Grouped designs: each group separately, so the p-value is the least one times the groups.
 
 Tables: a mixture r of rows has weights r U, with U the pseudo-inverse of the table, that are not
 negative; nor is their sum over any stretch of the grid. Where there are more symbols than answers,
@@ -27,9 +27,9 @@ of them add up to at most n gain + sqrt(n) (1 + s), but for a probability of exp
 distance from their expectation is at most sqrt(n) in the mean, and each moves it by at most 2 [3].
 
 False alarms: all of a question's bounds together hold with probability 1 - p, and they do so at
-every number of reports n at once, since p is shared out as 1 / (n (n + 1)). So however often a
+every number of reports n simultaneously, since p is split as 1 / (n (n + 1)). So however often a
 round is looked at, it is flagged with probability at most FALSE_ALARM if every report is honest.
-What is inside of the possible region is not noticed, however forged.
+Forgery that stays within the possible region is not detected.
 
 [1] Hoeffding 1963, "Probability inequalities for sums of bounded random variables", Journal of the
     American Statistical Association 58(301).

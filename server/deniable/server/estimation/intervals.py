@@ -1,4 +1,4 @@
-"""Intervals for a rate and for a bounded mean, at any number of reports, for many counts at once.
+"""Intervals for a rate and for a bounded mean, at any number of reports, vectorized over counts.
 
 Rates have Clopper-Pearson limits [1]. With c successes in n trials the limits are the quantiles of
 Beta(c, n - c + 1) and Beta(c + 1, n - c). They cover at least as often as they say, at every n and
@@ -32,11 +32,11 @@ of the highest value its probability may still be 3.7 / n. For many reports it i
 interval. That it covers for every bounded distribution is a conjecture of Gaffke's, open and
 unrefuted [4]; the tests measure it for our tables, where it holds with room to spare at small n.
 Where n of N fixed people were asked, at random, it is about all N: their reports' mean has the same
-expectation as that of n people drawn anew, and a variance that is no larger, since nobody is asked
+expectation as that of n independent draws, and a variance that is no larger, since no one is asked
 twice. With two values it is proved (`clopper_pearson`), with more it is measured too.
 
 With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
-gives the probability of it [5], too high by 2 per cent of itself at the most, and so errs outward.
+gives the probability of it [5], too high by at most 2 per cent of itself, so it errs outward.
 
 [1] Clopper, Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
     binomial", Biometrika 26(4).

@@ -3,20 +3,20 @@
 Support counts: how many reports support each option. By default the counts of the cells are added
 up for each option that a cell speaks for, as `supported_by` states it: exact for any design. Where
 cells are options there is nothing to add. A cyclic design has too many symbols and options for
-that: its sums for all options at once are the correlation of the counts with the difference set,
+that: its sums for all options together are the correlation of the counts with the difference set,
 around the circle, by the fast Fourier transform. They are whole numbers, to which its rounding
 errors, about 1e-15 of all reports, are rounded away.
 
 Shares: a report supports an option with rate  r = f p + (1 - f) q,  f being the share of people who
-hold it, p and q the probabilities `keep` and `lie` that the mechanism realises. Hence
+hold it, p and q the probabilities `keep` and `lie` that the mechanism realises. So
 
     f = (r - q) / (p - q)            unbiased with r = count / reports
 
 The interval is Clopper-Pearson's for r, sent through the same line. The standard error is that of
 people drawn at random, at the possible share nearest to the estimate, so that it is never 0.
-The consistent shares are the nearest possible ones [1]: one number is taken from every share, and
-what falls below 0 becomes 0. They err less in total, but each is biased: they stand next to the
-raw estimates, never in their place.
+The consistent shares are adjusted to be non-negative and to sum to 1 [1]: one number is subtracted
+from every share, and what falls below 0 becomes 0. They err less in total, but each is biased:
+results show them next to the raw estimates, never instead of them.
 
 Means: each symbol stands for a value such that every row of the table has its answer as mean; so
 the mean of the values of all reports is unbiased. It is summed in whole numbers and made a float
@@ -25,8 +25,8 @@ once. The interval is that of `bounded_mean`; with two symbols it is Clopper-Pea
 The standard error is that of the reports' values, people drawn at random, and at least that of the
 table's noise where that is least: a few reports may all be equal by chance.
 
-Vectors: a codeword has mean gain v for whoever holds v, so the mean codeword divided by the gain is
-unbiased for the mean vector. Its standard error is that of the codewords' coordinates, from the
+Vectors: a codeword has mean gain v if a person holds v, so the mean codeword divided by the gain
+is unbiased for the mean vector. Its standard error is that of the codewords' coordinates, from the
 sums of their squares: people drawn at random. What an honest report's square is expected to be lies
 between `across` and `along`, and so does what is taken for it: few reports may be alike by chance.
 The interval is normal: coordinates of random directions have lighter tails than normal ones. All
@@ -68,7 +68,7 @@ Array = npt.NDArray[np.float64]
 
 
 def nearest_shares(shares: Array) -> Array:
-    """Return the nearest possible shares for one list of shares, or for each row."""
+    """Adjust one list of shares, or each row, to be non-negative and to sum to 1."""
     descending = np.sort(shares, axis=-1)[..., ::-1]
     excess = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, shares.shape[-1] + 1)
     positive = np.count_nonzero(descending > excess, axis=-1, keepdims=True)
@@ -189,7 +189,7 @@ def means(counts: Cells, question: MeanQuestion) -> Points:
 
 
 def like(counts: Cells, question: MeanQuestion, confidence: float = CONFIDENCE) -> Interval:
-    """Limits for the mean of people like these."""
+    """Limits for the mean of the population."""
     values = _values(question.mechanism)
     return in_units(question, intervals.bounded_mean(values, counts.astype(np.float64), confidence))
 

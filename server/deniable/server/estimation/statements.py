@@ -1,14 +1,14 @@
 """Statements about one question of a round: its estimates, and three intervals around each.
 
-    like     about people like these: drawn at random, and so is the noise
-    these    about these very people: they are fixed, and only the noise is drawn; narrower
-    every    about people like these, and all of a question's labels at once: for whoever picks
+    like     about the population: people are drawn at random, and so is the noise
+    these    about the people who answered: they are fixed, and only the noise is random; narrower
+    every    about the population, jointly for all of a question's labels: for readers who pick
              labels by their estimates
 
 An interval of `every` has a confidence of 1 - (1 - confidence) / labels (Bonferroni), so all of
-them hold at once in 95 % of cases, whatever is picked. With one label it is that of `like`. The
-`floor` is the least estimate whose interval of `every` is above 0: what is below it is not told
-from an option that nobody holds.
+them hold jointly in 95 % of cases, whatever is picked. With one label it equals that of `like`. The
+`floor` is the least estimate whose interval of `every` is above 0: an estimate below it cannot be
+distinguished from 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAR = 8  # standard deviations, beyond which a floor hardly ever is
 
 @dataclass(frozen=True)
 class Statements:
-    """In each array one number for each label; of several rounds, a row for each."""
+    """Arrays with one number for each label; for several rounds, one row for each round."""
 
     table: Array  # all of them, one after another
     floor: Array  # not-a-number where there is none
@@ -62,12 +62,12 @@ class Statements:
 
     @property
     def noise(self) -> Array:
-        """The variance of an estimate about these people, at the most."""
+        """Upper bound on the variance of an estimate about the people who answered."""
         return self._column(9)
 
     @property
     def step(self) -> Array:
-        """Return how far half a report moves an estimate; of a mean, a whole report."""
+        """Change of an estimate by half a report; for a mean, by a whole report."""
         return self._column(10)
 
     def _column(self, number: int) -> Array:
@@ -79,18 +79,18 @@ class Statements:
         return cls(tables, np.array([each.floor for each in rounds]))
 
     def rounds(self) -> Iterator[Statements]:
-        """Each by itself, and without the memory of the others."""
+        """Yield each round separately, as a copy that does not keep the others in memory."""
         for place, floor in enumerate(self.floor):
             yield Statements(self.table[:, place].copy(), floor)
 
 
 def at_once(labels: int, confidence: float) -> float:
-    """The confidence of each, so that all hold at once with this one."""
+    """Return the confidence each interval needs so that all hold jointly with `confidence`."""
     return 1 - (1 - confidence) / labels
 
 
 class Counted(ABC):
-    """Estimates from the counts of one question; of several rounds, in a row for each."""
+    """Estimates from the counts of one question; for several rounds, one row for each round."""
 
     @property
     @abstractmethod
@@ -98,20 +98,20 @@ class Counted(ABC):
 
     @abstractmethod
     def like(self, confidence: float) -> Interval:
-        """Limits about people like these."""
+        """Return limits about the population that people were drawn from."""
 
     @abstractmethod
     def these(self, confidence: float) -> Interval:
-        """Limits about these very people."""
+        """Return limits about the people who answered."""
 
     @abstractmethod
     def noise(self, these: Interval) -> Array:
-        """The variance about these people, at the most, if these are their limits."""
+        """Return an upper bound on the variance about the people who answered, within `these`."""
 
     @property
     @abstractmethod
     def step(self) -> Array:
-        """Return how far half a report moves an estimate, in each round; of a mean, a whole one."""
+        """Change of an estimate by half a report, in each round; for a mean, by a whole one."""
 
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
         return np.full(self.points.estimate.shape[:-1], np.nan)

@@ -1,10 +1,10 @@
 """Estimates of frequent texts, with exact p-values.
 
-Which buckets a text falls into is as random as the hash. Of a text that no report is of, nothing in
-the tally depends on it. So the distribution of any score of it is that of the same score at random
-buckets, drawn from the tally as it is: one in each of the final groups, independently. That counts
-noise and whatever other texts are in those buckets, with no assumption about either; but it assumes
-that nobody forges reports, or chooses texts, to meet a certain hash.
+The hash puts a text into random buckets, and nothing in the tally depends on a text that no one
+reports. So any score of such a text is distributed like the same score at random buckets of this
+tally: one in each of the final groups, independently. That includes the noise and all other texts
+in those buckets, with no assumption about either; but it assumes that reports are not forged, and
+texts not chosen, to match a certain hash.
 
 The score is the sum of the groups' standard scores, each at most MOST, so that one crowded bucket
 cannot make it. Whole steps are added: those of random buckets rounded up, a text's own down.
@@ -66,7 +66,7 @@ from deniable.shared.survey.kinds.text import Text
 
 Array = npt.NDArray[np.float64]
 STEP = 0.02
-REACH_STEPS = 2_000  # from a group's least share to its largest, at the least
+REACH_STEPS = 2_000  # at least, from a group's least share to its largest
 ROUNDING = 1 + 1e-9  # more than what sums of so many doubles are off by
 
 

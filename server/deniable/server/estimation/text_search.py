@@ -12,7 +12,7 @@ the standard score of a beginning's bucket, its credit is
 the logarithm of the odds that it is one of a frequent text, but for its scale: the evidence of all
 lengths adds up, while a certain beginning says nothing about its continuation. A bucket
 that another beginning fills counts no more than MOST, and only once, since every group hashes
-in its own way. BIAS is half of the z of a text at the floor, and what sixteen ways to go on cost.
+in its own way. BIAS is half of the z of a text at the floor, and what sixteen continuations cost.
 
 After a wrong digit the credit goes down with every group, and after some digits more frequent texts
 leave no more than a few thousand wrong beginnings above those of a text at the floor: KEPT has room

@@ -82,7 +82,7 @@ def publish_survey() -> Response:
 @blueprint.post("/v1/surveys/<identifier>/close")
 @require("operator")
 def close_survey(identifier: str) -> Response:
-    """Close a survey permanently: no more reports are taken, and nothing opens it again."""
+    """Close a survey permanently: it accepts no further reports and cannot be reopened."""
     catalogue, published = parts().catalogue, asked_for(identifier)
     try:
         published = catalogue.to_close(identifier)
@@ -190,7 +190,7 @@ def alive() -> Response:
 
 @blueprint.get("/readyz")
 def ready() -> Response:
-    """Return whether the store can be read; intake says for itself whether it takes reports."""
+    """Return whether the store can be read; intake reports its own readiness."""
     parts().store.surveys_mark()  # else the error is answered
     return Response(b'{"status":"ready"}', mimetype=JSON)
 

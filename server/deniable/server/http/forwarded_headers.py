@@ -1,7 +1,7 @@
-"""Headers in which a proxy that the operator has named tells who asks, and for which address.
+"""Headers in which a trusted proxy names the sender of a request and the address requested.
 
-`Forwarded` (RFC 7239), or `X-Forwarded-For`, `-Proto` and `-Host`; of several proxies in a row the
-last has written last. These headers are believed from nobody else.
+They are `Forwarded` (RFC 7239), or `X-Forwarded-For`, `-Proto` and `-Host`. Where proxies form a
+chain, the last one appends last. Only proxies that the operator has named are trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"\\]*)"|([^\s;,"]+))\s*', re.AS
 
 
 def sender_address(scope: Scope, proxies: Sequence[str]) -> str:
-    """Return the address that a request comes from; through proxies, the last that is none."""
+    """Return the sender's address: behind proxies, the last address that is not a proxy."""
     address = scope.client.rpartition(":")[0].strip("[]")
     if address not in proxies:
         return address
@@ -32,7 +32,7 @@ def sender_address(scope: Scope, proxies: Sequence[str]) -> str:
 class OutsideView:
     """WSGI application that sees its address as the world does, and never the sender's.
 
-    The proxy has the pages below `base_path`, which it takes off before it passes a request on.
+    The proxy serves the pages below `base_path`, and strips that prefix from forwarded requests.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OutsideView:
 
     def __call__(
         self,
-        environ: dict[str, Any],  # Any: as WSGI has it
+        environ: dict[str, Any],  # Any: the WSGI type
         start_response: StartResponse,
     ) -> Iterable[bytes]:
         sender = environ.pop("REMOTE_ADDR", "")
@@ -57,7 +57,7 @@ class OutsideView:
         return self._application(environ, start_response)
 
 
-def forwarded_values(environ: dict[str, Any]) -> dict[str, str]:  # Any: as WSGI has it
+def forwarded_values(environ: dict[str, Any]) -> dict[str, str]:  # Any: the WSGI type
     """Return what the last proxy says: `proto` and `host`, if it says them."""
     if "HTTP_FORWARDED" in environ:
         last = environ["HTTP_FORWARDED"].rpartition(",")[2]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 10.0
 SWEEP_SECONDS = 0.5
-SMALL_BODY_BYTES = 4_096  # less than what a connection takes by itself
+SMALL_BODY_BYTES = 4_096  # less than the memory of a connection
 MAX_HELD_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
 SHORT = "the body ended before its length; nothing was counted"
 SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
@@ -151,8 +151,8 @@ class _Arrival:
 class Bodies:
     """Bodies that arrive at one event loop, bounded in time, in length and all together in bytes.
 
-    A body that takes too long is given up. Where all bodies together take too much memory, the one
-    that has been arriving for longest is given up: whoever sends slowly on purpose goes first.
+    A body that takes too long is dropped. Where all bodies together take too much memory, the one
+    that has been arriving for longest is dropped: so deliberately slow senders go first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_body_bytes: int) -> None:

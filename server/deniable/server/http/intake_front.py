@@ -410,7 +410,7 @@ def _authorization(scope: Scope) -> str | None:
 
 
 def _retrieve(refreshing: asyncio.Future[None]) -> None:
-    """Take note of an error that nobody waited for: the next who needs the store is told."""
+    """Consume an error that no caller awaits: the next caller that needs the store gets its own."""
     if not refreshing.cancelled():
         refreshing.exception()
 
@@ -435,8 +435,8 @@ class Lookups:
 class Readiness:
     """One look at the store for all requests within a second that ask whether it is ready.
 
-    A look takes the writer's lock: if each request had its own, reports would wait for those who
-    ask. A request that has waited for a second is told that the store is slow.
+    A look takes the writer's lock: if each request took its own, probes would delay reports. A
+    request that has waited for a second gets the answer that the store is slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], str | None]) -> None:

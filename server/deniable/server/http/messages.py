@@ -15,7 +15,7 @@ from deniable.shared.errors import DeniableError, RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-PROBLEM_PAGES = "/problems/"  # each kind of problem has a page in words
+PROBLEM_PAGES = "/problems/"  # each kind of problem has a page that explains it
 RETRY_AFTER_SECONDS = 5
 PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
 SECURITY_HEADERS = {

@@ -182,12 +182,12 @@ def _paths() -> Json:
         },
         "/v1/register": {
             "parameters": [_parameter("after", "query", COUNT, "Entries after this number.")],
-            "get": _reading("What became of every survey there ever was.", Register, 400),
+            "get": _reading("The fate of every survey ever published.", Register, 400),
         },
         "/v1/surveys/{id}/close": {
             "parameters": one,
             "post": _for(
-                "operator", "Close it: no more reports, for good.", SurveyEntry, 409, *asked
+                "operator", "Close it permanently to further reports.", SurveyEntry, 409, *asked
             ),
         },
         "/v1/surveys/{id}/results": {
@@ -206,7 +206,12 @@ def _paths() -> Json:
         },
         "/v1/surveys/{id}/counters": {
             "parameters": one,
-            "get": _for("analyst", "What became of its reports.", Counters, *asked),
+            "get": _for(
+                "analyst",
+                "Counts of its reports: accepted, duplicate and refused.",
+                Counters,
+                *asked,
+            ),
         },
         "/v1/envelopes": {"post": _send()},
         "/healthz": {"get": _reading("Alive.", Status)},
@@ -236,7 +241,15 @@ def _send() -> Json:
             },
         },
         "responses": _responses(
-            {200: "What became of them."}, Receipt, 400, *GUARDED, 408, 413, 415, 429, *ALWAYS
+            {200: "How many were accepted, duplicate or refused."},
+            Receipt,
+            400,
+            *GUARDED,
+            408,
+            413,
+            415,
+            429,
+            *ALWAYS,
         ),
     }
 

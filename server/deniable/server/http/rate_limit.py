@@ -1,7 +1,7 @@
 """Limits on how much of an event loop's time requests may take that anyone can send.
 
 `Pace` bounds how often something is answered, `WorkShare` how much time costly work gets while
-cheap requests wait. Waiting costs nothing: a request that is early sleeps.
+cheap requests wait. Waiting uses no CPU: a request that is early sleeps.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ HEAD = Layout("<II")  # length and CRC-32 of the rest, which detect a torn read
 STOPPED = "the writer has stopped because the disk failed; restart once the disk is well"
 SILENT = "the intake process is not running; it may be starting"
 MISSING_KEY = (
-    "reports of {} come sealed to a key that is not here: deniable serve --sealing-key FILE"
+    "reports of {} are sealed to a key that this server lacks: deniable serve --sealing-key FILE"
 )
 
 

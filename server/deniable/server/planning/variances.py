@@ -31,9 +31,9 @@ Sources: Ye, Barg 2019, arXiv:1810.07283, for options; the tables' search for nu
 
 The half widths of the 95 % interval are in the question's own measure, in each of three models:
 
-    local      nobody is trusted: each report is ε-private by itself
+    local      no trust is needed: each report is ε-private alone
     shuffled   a shuffler is trusted to mix the reports of n honest people, so that each may be
-               ε₀-private, with the largest ε₀ that leaves (ε, δ) to whoever sees them mixed
+               ε₀-private, with the largest ε₀ that leaves (ε, δ) to those who see them mixed
     trusted    a server is trusted with the answers, and adds noise to what it publishes
 
 In the first two, people are at the worst place and shares are all alike; a trusted server's noise

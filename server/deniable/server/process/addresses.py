@@ -46,10 +46,10 @@ class Address:
 
 
 def claim(host: str, port: int) -> tuple[Address, socket.socket]:
-    """Return the address, its port chosen if it is 0, and what keeps it; close that last.
+    """Return the address, with a free port if `port` is 0, and the socket that reserves it.
 
-    Workers listen with SO_REUSEPORT, so a second server would share the port in silence: a plain
-    bind finds out whether anybody has it. What is bound and never listens gets no connection.
+    Workers listen with SO_REUSEPORT, so a second server would silently share the port: a plain
+    bind detects that. The reserving socket never listens, so it gets no connection; close it last.
     """
     with _bound(host, port, shared=False) as probe:
         chosen: int = probe.getsockname()[1]

@@ -1,9 +1,9 @@
 """Log of the server, on standard error; standard output is for the addresses.
 
-Nothing logs a request as such. A line that is written again and again, for each of thousands of
-requests when the disk is full, is written once a minute, with how often it was left out meanwhile.
-In JSON there are no messages of exceptions, only where they were raised: nobody reads along there
-who could tell what may leave the machine.
+Nothing logs a request as such. A line that repeats, as for each of thousands of requests when
+the disk is full, is written once a minute, with the number of lines left out since. JSON contains
+no messages of exceptions, only where they were raised: these logs are shipped unread, and a message
+might contain what must not leave the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Seldom(logging.Filter):
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
-        self._said: dict[tuple[str, int], tuple[float, int]] = {}  # no more than there is code
+        self._said: dict[
+            tuple[str, int], tuple[float, int]
+        ] = {}  # bounded by the lines of code that log
 
     def filter(self, record: logging.LogRecord) -> bool:
         line, now = (record.pathname, record.lineno), self._seconds()
@@ -43,7 +45,7 @@ class Seldom(logging.Filter):
 
 
 class Lines(logging.Formatter):
-    """For people; what is said while a request is answered ends with its name."""
+    """Log format for people; a line logged during a request ends with the request's id."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name
         line = super().formatMessage(record)

@@ -222,6 +222,6 @@ def _prepare(data: Place) -> None:
 
 
 def _import_slow_libraries() -> None:
-    """Spare the first request that needs them the second that this takes."""
+    """Import slow libraries at startup, so that no request waits a second for them."""
     for name in SLOW_LIBRARIES:
         __import__(name)

@@ -10,12 +10,12 @@ TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the variable with the token that this m
 
 @dataclass(frozen=True)
 class Settings:
-    """Passed to the processes, however they are started."""
+    """Settings of a server, passed to each of its processes."""
 
     limit: int | None = None  # reports of one survey from one neighbourhood in an hour
-    proxies: tuple[str, ...] = ()  # addresses that are believed about senders and hosts
+    proxies: tuple[str, ...] = ()  # addresses trusted to name senders and hosts
     sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
-    base_path: str = ""  # where a proxy has the pages; it takes this off before it passes on
+    base_path: str = ""  # path prefix of the pages behind a proxy, which strips it
     device_url: str = ""  # where devices reach the server; else the address that it listens at
     public: bool = False  # whether each survey has a page for the people who are asked
     known: Path | None = None  # values from elsewhere, drawn next to the estimates

@@ -40,7 +40,7 @@ shuffle = SystemRandom().shuffle
 
 
 class Full(DeniableError):
-    """Raised where no more fits until a batch has left."""
+    """Raised when the held batch is full, until it has been sent."""
 
 
 class Holding:
@@ -156,7 +156,7 @@ class Wait:
     Both are whole hours. A running relay counts by a clock that never leaps; what passed while none
     ran, only the calendar knows. After a restart the longer of the two counts, each rounded down:
     the batch waits for up to an hour more, and leaves early only where the calendar has leapt
-    ahead. Where it went back, the hours that nobody counted are lost. A wait that cannot be read
+    ahead. Where it went back, uncounted hours are lost. A wait that cannot be read
     begins now.
     """
 

@@ -76,7 +76,7 @@ def _crossed(pair: tuple[str, str]) -> str:
 
 
 def describe(survey: Survey) -> list[str]:
-    """Return the same for people, as lines."""
+    """Return the advice about a survey as lines of text."""
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",

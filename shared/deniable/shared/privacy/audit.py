@@ -134,7 +134,7 @@ def _expected(p: float, q: float, trials: int) -> float:
 
 
 def _tail(count: int, trials: int, rate: float) -> float:
-    """Return P[so many successes or more].
+    """Return P[at least `count` successes in `trials`].
 
     The rate is below count / trials, where the terms only fall.
     """

@@ -68,7 +68,7 @@ def certify(mechanism: Mechanism) -> Certificate:
 
 
 def refusal(mechanism: Mechanism) -> str | None:
-    """Return why nobody may be asked by this mechanism; None where its ε is proved.
+    """Return why this mechanism must not be used; None if its ε is proved.
 
     Besides what the mechanism states, its rows are compared, where they are few enough.
     """

@@ -10,7 +10,7 @@ of the 2^15 values that the upper fifteen bits have, round(2^15 erf(x / (256 √
 below 2 x, and where the lowest bit is set it is negative. So u, divided by its length, points in
 every direction alike, but for that rounding: along one coordinate alone, where it shows most, it
 makes an estimate too long by at most a part in 10^5 to ε 4, and too short by one in 8,000 at ε 8.
-No coordinate is zero, hence no length is.
+No coordinate is zero, so no length is.
 
 No product or sum below leaves what a float holds exactly, and a square root and a quotient are
 rounded alike everywhere: the order of codewords along a vector is the same on every machine.

@@ -53,7 +53,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def symbol_in(self, cell: int) -> int:
-        """Return a symbol that counts in this cell, and in no more others than it must."""
+        """Return a symbol that counts in this cell, and in as few others as possible."""
 
     @abstractmethod
     def cells_of(self, symbol: int) -> Iterator[int]:

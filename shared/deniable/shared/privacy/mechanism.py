@@ -163,7 +163,7 @@ class Mechanism(ABC):
         """Number of honest answers that one forged report can be worth, in each of its cells."""
 
     def forgery(self) -> str:
-        """Return the leverage in words."""
+        """Return a sentence that states the leverage."""
         most = self.encoding.most_cells
         each = f", for each of up to {most:,} options" if most > 1 else ""
         return (
@@ -172,7 +172,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def explain(self, symbol: int) -> str:
-        """Return how far a report of this symbol can be believed, for the person who sends it."""
+        """Return how certain a report of this symbol is, for the person who sends it."""
 
     # Shorthand for the encoding
 

@@ -1,6 +1,6 @@
-"""Promises: ε in words that a person can check, as odds, and nothing that is not true.
+"""Promises: sentences that state ε as odds that a person can check.
 
-Odds are rounded up: what is said is never less than what is given away.
+Odds are rounded up, so the stated odds are never less than what a report reveals.
 """
 
 from deniable.shared.privacy.epsilon import BILLION, decimal_text

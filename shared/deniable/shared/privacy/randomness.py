@@ -20,6 +20,6 @@ def random_pause() -> None:
     """Pause for a random number of microseconds, drawn from the kernel.
 
     The same operations take some nanoseconds more for one number than for another, as a processor
-    guesses and keeps. Each answer is given once, so nobody sees the average.
+    guesses and keeps. Each answer is given once, so no one sees the average.
     """
     sum(range(kernel_draw(16) >> 6))

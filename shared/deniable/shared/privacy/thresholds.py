@@ -1,7 +1,7 @@
 """Probabilities as whole multiples of 2^-64, rounded toward more noise, without a float.
 
-Every probability that we need is a rational function of e^x with x rational, hence irrational for
-x != 0: it lies strictly between two neighbouring multiples of 2^-64. Interval arithmetic on
+Every probability that we need is a rational function of e^x with x rational, so it is irrational
+for x != 0 and lies strictly between two neighbouring multiples of 2^-64. Interval arithmetic on
 integers, made finer until both ends agree, finds the upper one, and thereby proves it.
 
 Rounding a lie up, and giving truth the remainder, makes every ratio of two probabilities smaller.

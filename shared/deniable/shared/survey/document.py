@@ -359,7 +359,8 @@ def _repeat_keys(survey: Survey) -> dict[str, Any]:
 def _check_whole(survey: Survey) -> None:
     if survey.cross and survey.asks_one:
         raise InvalidSurvey(
-            "survey.cross", "needs two answers of one install, and ask = 1 gives one; remove either"
+            "survey.cross",
+            "needs two answers per install, but ask = 1 gives one; remove one of the two keys",
         )
     names = [question.name for question in survey.questions]
     for name in names:

@@ -1,4 +1,4 @@
-"""Noise of a trusted server for many numbers at once: a vector of counts, or a mean of vectors.
+"""Noise of a trusted server for many numbers together: a vector of counts, or a mean of vectors.
 
 Both are members of one family, noise with a density that falls with a norm (Hardt, Talwar 2010, "On
 the geometry of differential privacy", STOC). What is drawn here in doubles simulates a release, and

@@ -2,7 +2,7 @@
 
 `rounding` puts people into whole numbers and onto grids; `tallies` then draws the counts that n
 people's reports add up to, with `walk`, `vectors` and `texts` for mechanisms of their own. A sum of
-independent reports has a known distribution, and drawing from it takes time that does not depend on
+independent reports has a known distribution, and sampling takes a time that does not depend on
 n. Each generator states how exact it is:
 
     "joint"        the counts together have exactly the distribution that n devices would give

@@ -205,7 +205,7 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
 
         Repetition with fresh noise weakens that protection: after {rounds["parameter"]} rounds,
         {percent(rounds["right"])} of guesses are right. An answer that {family["parameter"]} people
-        have in common is guessed rightly with probability {percent(family["right"])}."""
+        have in common is guessed correctly with probability {percent(family["right"])}."""
     )
 
 

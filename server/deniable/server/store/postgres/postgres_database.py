@@ -1,9 +1,9 @@
-"""A PostgreSQL database: its schema, locks and durable connections, and errors in our words.
+"""A PostgreSQL database: its schema, locks, durable connections and error messages.
 
-Rows lie in the order in which they were written, and each names its transaction. So envelopes come
-into one of two tables of arrivals while what the other has gathered is settled: merged, in the
-order of its key and in one transaction, with what was settled before, into the other of two tables.
-The table of an envelope shows that it is settled or not, and nothing else.
+PostgreSQL stores rows in the order of writing, and each row names its transaction; both would
+reveal which reports came together. So new envelopes go to one of two arrival tables, while the
+other one is settled: in one transaction, its rows and all settled rows are merged in the order of
+their keys into a spare table. An envelope's table shows only whether it is settled.
 
 Three advisory locks are shared by the nodes of a database. Each ends with its transaction.
 

@@ -34,7 +34,7 @@ def back_up(data: Path, target: Path) -> int:
         raise StoreUnusable(f"the backup failed: {error}; {target} was not written") from error
     except Damaged as error:
         raise Damaged(
-            f"{error}, so {target} was not written: keep the backups that there are, and look: "
+            f"{error}, so {target} was not written. Keep all existing backups, and run: "
             f"deniable doctor --data {data}"
         ) from None
     finally:

@@ -7,7 +7,7 @@ have λ symbols in common: D is a difference set, as far as differences of optio
     1 - w       it is any of the r symbols that speak for the answer
 
 The tally counts symbols. How many reports speak for each option follows from it when estimates are
-made, for all options at once, by the convolution with D: with f the share of people who hold an
+made, for all options together, by the convolution with D: with f the share of people who hold an
 option, its rate is  r = f p + (1 - f) q,  as for every design, where
 
     keep  p = 1 - w + w r / N            lie  q = (1 - w) λ / r + w r / N

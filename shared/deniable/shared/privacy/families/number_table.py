@@ -1,4 +1,4 @@
-"""Number table: a number goes on a public grid by stochastic rounding, then through a table.
+"""Number table: stochastic rounding of a number to a public grid, then a table of probabilities.
 
 The range is cut into `steps` equal steps, so a number lies between two grid points i and i + 1, at
 a share t of the way: it becomes i + 1 with probability t and i otherwise, which keeps its mean.
@@ -157,7 +157,7 @@ class NumberTable(Mechanism):
         return worst / (reports * self.steps**2)
 
     def least_variance(self, reports: int) -> float:
-        """Return the variance at the best point: no more noise is ever certain.
+        """Return the variance at the best point: a lower bound on the noise, wherever people are.
 
         It is one of the grid's points.
         """

@@ -6,7 +6,7 @@
 In the words of the field, a pure frequency oracle. What is estimated from is how many reports
 support each option. A tally has one cell for each; where many options share a few symbols it counts
 these, and `supported_by` says for which options a cell speaks. With f the share of people who hold
-an option, a report supports it at the rate  r = f p + (1 - f) q,  hence  f = (r - q) / (p - q)  is
+an option, a report supports it at the rate  r = f p + (1 - f) q,  so  f = (r - q) / (p - q)  is
 unbiased, with
 
     variance  (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)

@@ -7,10 +7,10 @@ With m steps and r = e^(-ε/m), answer i and symbol j:
     j = m        r^(m - i) / (1 + r)        all that would lie at or above the high end
 
 Privacy: neighbouring rows differ by a factor of at most e^(ε/m), and rows are at most m apart.
-Every entry off the diagonal is rounded up to the next 2^-64 and the diagonal takes what remains, so
+Every entry off the diagonal is rounded up to the next 2^-64 and the diagonal takes the rest, so
 it falls short by up to m units. For ε below about 1e-7 on a fine grid that can take it below the
-rest of its column by more than e^ε: a survey's table is proved whenever it is read, and such a one
-is refused.
+rest of its column by more than e^ε: a survey's table is proved whenever it is read, and a table
+like that is refused.
 Unbiased: a geometric tail beyond an end has mean r / (1 - r) wherever it began, so the values
 -r / (1 - r), 1, ..., m - 1, m + r / (1 - r) give each row its own mean. One correction with the
 inverse of the unrounded table, which is tridiagonal, takes away what rounding the table has added.

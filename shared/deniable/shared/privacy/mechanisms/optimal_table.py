@@ -1,6 +1,6 @@
 """Optimal table: it stands in the survey's document, and is proved whenever it is read.
 
-There is no formula. Whoever publishes a survey searches for the unbiased table whose worst answer
+There is no formula. The publisher of a survey searches for the unbiased table whose worst answer
 has the least variance of all that keep ε; a device need not believe that it found it:
 
     whole       every row sums to 2^64, and nothing is impossible

@@ -7,7 +7,7 @@ more symbols than options, so a report is two bytes or three, where a set of the
 thousands; the tally counts symbols. `families/cyclic.py` draws them.
 
 Privacy: a symbol has two probabilities, w / N and w / N + (1 - w) / r, whatever the sets are: only
-their size r enters. w is rounded up, and (1 + 2^-100) put in front of the second makes up for
+their size r enters. w is rounded up, and (1 + 2^-100) put in front of the second compensates for
 choosing by a die of 128 bits.
 Fit: more options than a report can name. With the share of options that a report speaks for near
 1 / (e^ε + 1) the variance is next to the least, which subset selection has; of the geometries with
@@ -113,7 +113,7 @@ def _sequence(taps: Sequence[int], p: int, length: int) -> list[int]:
     """0, ..., 0, 1, and so on: v(n + m) is the sum of taps[i] v(n + i).
 
     As raising to the power p is linear, the same holds with every distance p^j times as long: so
-    whole stretches are made at once.
+    whole stretches are made together.
     """
     m = len(taps)
     places = [i for i in range(m) if taps[i]]

@@ -16,7 +16,7 @@ Fit: numbers near the middle and a small ε: with x in [-1, 1] each report's var
 the ends it is that of one bit.
 
 Source: randomized response, Warner 1965, Journal of the American Statistical Association 60(309),
-of the two halves in turn; the variance follows in two lines from that of the bit.
+of the two halves separately; the variance follows in two lines from that of the bit.
 """
 
 from __future__ import annotations

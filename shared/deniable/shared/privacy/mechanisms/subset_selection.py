@@ -12,17 +12,17 @@ first kind is e^ε times as probable as one of the second. The miss, 1 - p, is r
 How a set is drawn: first any set D of d options, without a look at the answer; then one of its own
 options, or on a miss one of the k - d others, by a die of 2^128 faces; then D is turned around the
 ring of all options until that one lies on the answer a. Let w(D) be the probability of D. For each
-set S that has the answer, the turns b = 0 .. k - 1 reach it from S - b by the option a - b, hence
+set S that has the answer, the turns b = 0 .. k - 1 reach it from S - b by the option a - b, so
 
     P[S | a] = p / d sum_b w(S - b),         and (1 - p) / (k - d) sum_b w(S - b) where S lacks a.
 
 The sum is the same for every answer: the ratio is p (k - d) / ((1 - p) d) whatever w is, and only
-the die's rounding is left, a factor below 1 + 2^-100, which the miss makes up for.
+the die's rounding is left, a factor below 1 + 2^-100, which the miss compensates for.
 
 That sets are uniform is a matter of bias alone. Each option has a key of 56 random bits, bit n of
 all keys in one whole number; D has the d least keys. Each plane halves what lies between the sets
 known to be too small and too large, so that all options are compared in one operation. Equal keys
-are told apart by the options' numbers, and a coin says whether the lowest or the highest goes
+are ordered by the options' numbers, and a coin says whether the lowest or the highest goes
 first; so D is uniform unless three keys are equal, and by symmetry no set is off by more than
 sum_t>=3 2^t C(k, t) 2^(-56 (t - 1)) of its probability: less than 2^-72 for k <= 8,192.
 

@@ -8,7 +8,7 @@ p (1 - q) / (q (1 - p)) = (1 - q) / q = e^ε. Rounding q up makes it smaller; p 
 Fit: many options; the variance, 4 e^ε / (n (e^ε - 1)^2) where few hold the option, does not grow
 with their number. The counts of different options are independent.
 
-All options are drawn at once: each has a lane of nine bytes in one long number, eight of them
+All options are drawn together: each has a lane of nine bytes in one long number, eight of them
 random. Adding 2^64 - lie to every lane carries into the ninth byte exactly where the eight are not
 below `lie`. The same few operations on whole numbers for every answer and every outcome.
 

@@ -60,7 +60,7 @@ class Question(ABC):
     has_unit: ClassVar[bool] = False
     takes_optimal_table: ClassVar[bool] = False  # whether publishing searches for one
     in_javascript: ClassVar[bool] = False  # whether the client for JavaScript answers it
-    assumed: ClassVar[str] = ""  # the default population of simulations, in words
+    assumed: ClassVar[str] = ""  # describes the default population of simulations
     name: str
     mechanism: Mechanism
     _: KW_ONLY
@@ -138,7 +138,7 @@ class Question(ABC):
         return None
 
     def expected_findings(self, people: int) -> str:  # noqa: ARG002 # most have an interval instead
-        """Return in words what so many people will show, besides an interval."""
+        """Describe what this many people will show, apart from an interval."""
         return ""
 
     # Results
@@ -202,7 +202,7 @@ class Question(ABC):
         return 1.0
 
     def default_population(self) -> Population:
-        """Return the people of a simulation that nobody described."""
+        """Return the default population of a simulation."""
         return []
 
 

@@ -3,12 +3,12 @@
 A text of `length` bytes is 2 length hex digits; shorter ones are filled with zeros. Group 0 hashes
 the first four digits, the next group one more, and so on up to all of them; then come FINAL groups
 that hash all digits, each in its own way. From one beginning to the next there are sixteen ways, so
-texts that nobody has listed are found digit by digit (server/estimation/text_search.py).
+unlisted texts are found digit by digit (server/estimation/text_search.py).
 
     bucket(digits) = word number <last digit> of SHA-256(head of the group, all digits but the last)
 
 where words are the sixteen little-endian pairs of bytes, modulo the number of buckets, a power of
-two. One SHA-256 thus gives the buckets of all sixteen continuations.
+two. So one SHA-256 gives the buckets of all sixteen continuations.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Text(Question):
     statistic, estimation = "share", "texts"
     plan_fields = (PlanField("length", "Bytes that count", 8, "bytes of a text", 16),)
     size_option = "buckets"
-    labels = ()  # nobody knows them beforehand
+    labels = ()  # not known beforehand
     axis = (0.0, 0.1)
     mechanism: GroupedDesign
     length: int

@@ -239,7 +239,7 @@ def choose(
     """Choose by the exponential mechanism.
 
     An interval has a probability proportional to its length · e^(-(ε/2) |rank - share n|), and its
-    points are equally likely. The largest of log weights plus Gumbel noise is such a choice.
+    points are equally likely. The Gumbel trick draws it: the largest log weight plus Gumbel noise.
     """
     lengths = np.diff(points, axis=1)
     ranks = first + np.arange(lengths.shape[1])

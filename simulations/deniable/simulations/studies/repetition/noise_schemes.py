@@ -90,7 +90,7 @@ class Scheme:
         return float(np.exp(probabilities) @ worth)
 
     def flip_right(self, rounds: int) -> float:
-        """Return the probability of detecting rightly whether an answer changed halfway or never.
+        """Return the probability of deciding correctly whether an answer changed halfway or never.
 
         Both are equally likely, so it is (1 + total variation) / 2.
         """
