@@ -227,7 +227,7 @@ def test_an_address_is_no_folder(
     with pytest.raises(SystemExit, match="2"):
         main(["survey", "publish", str(file), "--data", address])
     error = capsys.readouterr().err
-    assert "see --store" in error
+    assert "use --store" in error
     assert "secret" not in error
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
