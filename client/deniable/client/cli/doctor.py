@@ -12,14 +12,16 @@ MAX_TIMEOUT_SECONDS = 3_600
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--server", metavar="URL", help="check the way to a server, and its list")
+    parser.add_argument(
+        "--server", metavar="URL", help="check the connection to a server and its list"
+    )
     parser.add_argument(
         "--key", action="append", metavar="HEX", help="also check which surveys this key has signed"
     )
     parser.add_argument("--state", metavar="DIR", help="check an app's state folder")
     parser.add_argument("--person", metavar="ID", help="a person in that folder, by the app's id")
     parser.add_argument("--max-epsilon", default="6", metavar="E", help="the app's cap (6)")
-    parser.add_argument("--ca", metavar="FILE", help="trust these authorities, not the usual ones")
+    parser.add_argument("--ca", metavar="FILE", help="trust only the authorities in FILE")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
     parser.add_argument(
         "--timeout", type=float, default=10.0, metavar="SECONDS", help="how long to wait"

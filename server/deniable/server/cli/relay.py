@@ -76,7 +76,7 @@ def run(chosen: Namespace) -> int:
         raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
     chosen.batch = BATCH if chosen.batch is None else chosen.batch
     if chosen.batch < 1 or chosen.most < 1 or not 0 < chosen.hours < float("inf"):
-        raise WrongUse("--batch and --most are 1 or more, --hours is above 0")
+        raise WrongUse("--batch and --most must be 1 or more, and --hours above 0")
     settings = Settings(
         server=checked(chosen.to, "--to"),
         token=token.strip(),

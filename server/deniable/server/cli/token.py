@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--days", type=int, default=DAYS, help="until it expires (default: %(default)s)"
     )
     show = actions.add_parser("list", help="list the tokens by their ids")
-    revoke = actions.add_parser("revoke", help="end a token now")
+    revoke = actions.add_parser("revoke", help="revoke a token immediately")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
     for action in (create, show, revoke):
         add_place(action)

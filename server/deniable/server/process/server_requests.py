@@ -10,10 +10,10 @@ from deniable.shared.errors import WrongUse
 
 
 def checked(server: str, option: str) -> str:
-    """The address that an option names."""
+    """Return the URL given to an option; refuse plain HTTP to another machine."""
     parts = urlsplit(server)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_here(parts.hostname or "")):
-        raise WrongUse(f"{option} is an https address; http is taken for this machine alone")
+        raise WrongUse(f"{option} must be an https address; plain http works for this machine only")
     return server.rstrip("/")
 
 

@@ -173,7 +173,7 @@ def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise NotTaken("the answer is not that of an aggregation server") from None
     if outcomes.total() != sent:
-        raise NotTaken(f"the answer speaks of more or fewer than the {sent} that were sent")
+        raise NotTaken(f"the answer covers more or fewer envelopes than the {sent} that were sent")
     return outcomes
 
 

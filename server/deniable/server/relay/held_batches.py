@@ -89,7 +89,7 @@ class Holding:
             shuffle(group)
             content = b"".join(envelope.pack() for envelope in group)
             if self._bytes + len(content) > self._most_bytes:
-                raise Full("the relay holds as much as it may; send the same again later")
+                raise Full("the relay is full; send the same body again later")
             _write(self._folder / GATHERING / token_hex(16), content)
             self._bytes += len(content)
             if not self._known:

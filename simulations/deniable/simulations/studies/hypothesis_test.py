@@ -65,7 +65,7 @@ OPTIONS = (
     option.Option("low", 0.5, option.inside(), "the share under the null hypothesis", "SHARE"),
     option.Option("high", 0.55, option.inside(), "the larger share, to be detected", "SHARE"),
     option.Option("level", 0.05, option.inside(), "probability of detecting it falsely", "ALPHA"),
-    option.Option("power", 0.9, option.inside(), "probability of detecting it rightly", "POWER"),
+    option.Option("power", 0.9, option.inside(), "probability of detecting it", "POWER"),
 )
 
 

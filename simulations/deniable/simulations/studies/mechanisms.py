@@ -140,7 +140,7 @@ def _refuse(
     times: int,  # noqa: ARG001 # as all functions of the table
     generator: Generator,  # noqa: ARG001 # as above
 ) -> Squares:
-    raise WrongUse(f"{mechanism.name} has no part here: this study is on bits, choices and numbers")
+    raise WrongUse(f"{mechanism.name}: this study covers bits, choices and numbers only")
 
 
 # Any: each function takes the family of its key

@@ -63,7 +63,9 @@ def restore(source: Path, data: Path) -> int:
         sync(unfinished)
         unfinished.replace(target)
     except OSError as error:
-        raise StoreUnusable(f"the restore failed: {error.strerror}; {target} is not made") from None
+        raise StoreUnusable(
+            f"the restore failed: {error.strerror}; {target} was not created"
+        ) from None
     finally:
         unfinished.unlink(missing_ok=True)
     sync(data)

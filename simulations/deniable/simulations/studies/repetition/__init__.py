@@ -97,7 +97,7 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             ),
             Figure(
                 "change",
-                "The probability of detecting rightly whether an answer changed halfway or never. "
+                "The probability of deciding correctly whether an answer changed halfway or never. "
                 "A latched report reveals nothing about it; all others do.",
                 lambda: _figure(shown, "flip_right", f"Changed halfway, or never, ε {epsilon}"),
             ),

@@ -54,7 +54,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 def _row(
     cell: Cell, model: str, estimator: str, exact: float | None, right: Array, **more: Any
 ) -> Row:
-    """Return a row; `right` is whether each repetition chose rightly. Any: numbers, or None."""
+    """Return a row; `right` is whether each repetition chose correctly. Any: numbers, or None."""
     times = len(right)
     measured = float(right.mean()) if times else None
     return {
