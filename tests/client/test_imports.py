@@ -29,6 +29,14 @@ def test_no_public_name_loads_a_heavy_library(name: str) -> None:
     assert modules.isdisjoint(HEAVY)
 
 
+def test_checking_the_kinds_of_questions_imports_none_of_them() -> None:
+    modules = loaded(
+        "from deniable.client import Policy\n"
+        "Policy(keys=['ab' * 32], questions={'crashed': 'bit', 'load': 'vector'})"
+    )
+    assert not [name for name in modules if name.startswith("deniable.shared.survey.kinds.")]
+
+
 def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> None:
     modules = loaded(
         "from deniable.client import Client, Policy\n"

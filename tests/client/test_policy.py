@@ -74,8 +74,11 @@ def test_the_fingerprint_is_of_what_is_trusted() -> None:
 
 
 def test_the_kinds_that_can_be_declared_are_those_that_surveys_ask() -> None:
-    """Every kind of the table; checking a name imports none of them."""
+    """Every kind of the table."""
     declared = {f"it-{kind}": kind for kind in KINDS}
     assert Policy(keys=["00" * 32], questions=declared).questions == declared
     with pytest.raises(InvalidPolicy, match=", ".join(KINDS)):
         Policy(keys=["00" * 32], questions={"it": "guess"})
+    listed: Any = {"it": ["bit"]}
+    with pytest.raises(InvalidPolicy, match=", ".join(KINDS)):
+        Policy(keys=["00" * 32], questions=listed)

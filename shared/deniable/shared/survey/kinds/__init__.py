@@ -31,6 +31,10 @@ class Kinds(Mapping[str, "type[Question]"]):
         found: type[Question] = getattr(import_module(module), name)
         return found
 
+    def __contains__(self, kind: object) -> bool:
+        """Return whether there is such a kind; a Mapping would import its class to tell."""
+        return isinstance(kind, str) and kind in PATHS
+
     def __iter__(self) -> Iterator[str]:
         return iter(PATHS)
 
