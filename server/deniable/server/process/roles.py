@@ -144,6 +144,7 @@ def load_reader(
 ) -> WSGIApplication:
     """Return the reader's application; called in its worker: nothing is open before."""
     from deniable.server.app import create_app
+    from deniable.server.http.bounded_bodies import BoundedBodies
     from deniable.server.http.context import parts_of
     from deniable.server.http.forwarded_headers import OutsideView
     from deniable.server.pages.public_pages import PagePublisher
@@ -163,7 +164,7 @@ def load_reader(
     threading.Thread(target=_import_slow_libraries, name="libraries", daemon=True).start()
     parts_of(app).forgery.start()
     PagePublisher(app).start()
-    return OutsideView(app.wsgi_app, settings.proxies, settings.base_path)
+    return BoundedBodies(OutsideView(app.wsgi_app, settings.proxies, settings.base_path))
 
 
 def limit_memory(more_bytes: int) -> None:
