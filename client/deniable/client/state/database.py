@@ -83,7 +83,7 @@ class State(ForkAware):
         super().__init__()
 
     def remake(self) -> None:
-        """In a child that was forked during a transaction, SQLite itself cannot be trusted."""
+        """Prepare a forked child: after a fork during a transaction, SQLite cannot be trusted."""
         self._broken = self._gate.locked() and not self._held
         if self._db is not None and self._opened_in != os.getpid():
             _inherited.append((self._db, self._file))

@@ -205,7 +205,7 @@ def _known_noise(
 
 @lru_cache(maxsize=32)
 def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], ...]:
-    """For each tilt the least concave function above log E[e^(t value) | place]: the corners.
+    """Return, per tilt, the corners of the least concave function above log E[e^(t value) | x].
 
     Between two grid points the expectation itself is on a line, by the rounding; between two places
     there its logarithm is above the chord by at most an eighth of its rise, squared.

@@ -191,7 +191,7 @@ def cumulative_values(table: NumberTable, parts: int) -> tuple[Array, float]:
 
 @lru_cache(maxsize=64)
 def _possible_parts(table: NumberTable) -> tuple[int, ...]:
-    """None of a table whose rows do not tell all grid points apart, as those of few symbols."""
+    """Return no parts for a table that cannot distinguish all grid points, as with few symbols."""
     divisors = [p for p in range(MIN_PARTS, MAX_PARTS + 1) if table.steps % p == 0]
     return tuple(p for p in divisors if cumulative_values(table, p)[1] <= LARGEST_MISFIT)
 

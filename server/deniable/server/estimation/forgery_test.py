@@ -157,7 +157,7 @@ def _of_design(design: SupportDesign, cells: Cells, _: Cells) -> Bound:
 
 
 def _of_options(design: SupportDesign, cells: Cells, paid: float) -> Bound:
-    """Each option separately: whether a report supports it is one bit, whatever the design."""
+    """Bound each option separately: whether a report supports it is one bit in any design."""
     options = np.sort(support_counts(design, cells), axis=1).astype(np.float64)
     keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
 
@@ -239,7 +239,7 @@ def _surprise(totals: Array, trials: Cells, rates: Array, side: int) -> Array:
 
 
 def _chernoff(total: float, reports: int, score: Array, log_rows: Array) -> float:
-    """The same for scores of any size: the best exponent; every other one only gives less."""
+    """Return the same for scores of any size, by the best exponent; any other gives less."""
     from scipy.optimize import minimize_scalar
 
     def negative(logarithm: float) -> float:

@@ -83,7 +83,7 @@ def reach(shares: Array, weights: Array, beyond: float) -> tuple[float, float]:
 
 
 def _quantile(steps: Array, beyond: float) -> int:
-    """In steps, rounded up."""
+    """Return the quantile in steps, rounded up."""
     whole = steps.astype(np.int64)
     least = whole.min(axis=1, keepdims=True)
     at_least = _at_least(whole - least)

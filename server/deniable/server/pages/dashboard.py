@@ -104,7 +104,7 @@ def survey(identifier: str) -> ResponseReturnValue:
 @blueprint.get("/surveys/<identifier>.json")
 @require("analyst")
 def survey_json(identifier: str) -> Response:
-    """The same document as under /v1."""
+    """Return the same document as /v1."""
     return json_results(identifier)
 
 

@@ -150,14 +150,14 @@ class Forwarder:
 
 
 def bodies(batch: Sequence[SealedEnvelope]) -> Iterator[list[SealedEnvelope]]:
-    """In the order of the batch; each body of bounded size."""
+    """Split a batch, in its order, into bodies of bounded size."""
     body, size = list[SealedEnvelope](), 0
-    for each in batch:
-        if body and (len(body) == BODY_ENVELOPES or size + len(each.pack()) > BODY_BYTES):
+    for envelope in batch:
+        if body and (len(body) == BODY_ENVELOPES or size + len(envelope.pack()) > BODY_BYTES):
             yield body
             body, size = [], 0
-        body.append(each)
-        size += len(each.pack())
+        body.append(envelope)
+        size += len(envelope.pack())
     if body:
         yield body
 

@@ -182,7 +182,7 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def words(self) -> str:
-        """The same as sentences."""
+        """The same facts as sentences."""
         if self.share >= 1:
             return "There are too few reports to find any text."
         return (

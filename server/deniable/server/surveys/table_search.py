@@ -37,7 +37,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class NoTable(DeniableError):
-    """None was found, or none that holds its proof."""
+    """Raised if the search finds no table, or none that satisfies its proof."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Half:
 
 
 def search(epsilon: float, steps: int, bend: float | None = None) -> list[Half]:
-    """With `bend`, second moments are what is kept low, and may grow: t (1 + bend x^2) at x."""
+    """Search for a table. With `bend`, minimize second moments, up to t (1 + bend x^2) at x."""
     programme = Programme.of(epsilon, steps, bend)
     every, starts = np.arange(len(programme.intervals)), np.linspace(0, 1.5, 7)
     place, value = np.repeat(every, len(starts)), np.tile(starts, len(every))

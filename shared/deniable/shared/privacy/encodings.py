@@ -32,7 +32,7 @@ class Encoding(ABC):
     @property
     @abstractmethod
     def limit(self) -> int:
-        """Every symbol is below it."""
+        """Exclusive upper bound of the symbols."""
 
     @property
     def payload_size(self) -> int:
@@ -131,7 +131,7 @@ class BitSet(Encoding):
         return self.cells if self.weight is None else self.weight
 
     def symbol_in(self, cell: int) -> int:
-        """With the bits that follow it, as far as the weight wants others."""
+        """Return a symbol with this bit and those after it, as many as the weight requires."""
         return sum(1 << (cell + n) % self.cells for n in range(self.weight or 1))
 
     def cells_of(self, symbol: int) -> Iterator[int]:

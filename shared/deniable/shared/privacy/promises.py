@@ -74,7 +74,7 @@ def round_promise(billionths: int, repeat_rounds: int = 1) -> str:
 
 
 def lifetime_promise(billionths: int, rounds: int, repeat_rounds: int = 1) -> str:
-    """The same for all the rounds of a survey."""
+    """Return the promise for all rounds of a survey together."""
     count, draws = (
         f"its {rounds} rounds" if rounds > 1 else "its one round",
         -(-rounds // repeat_rounds),

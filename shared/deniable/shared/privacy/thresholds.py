@@ -75,7 +75,7 @@ def exp_interval(numerator: int, denominator: int, bits: int) -> Interval:
 def ceil_units(
     numerator: int, denominator: int, formulas: Callable[[Interval], Sequence[Interval]]
 ) -> tuple[int, ...]:
-    """Each formula of e^(numerator / denominator), as the least whole number of 2^-64 above it."""
+    """Round each formula of e^(numerator / denominator) up to a whole multiple of 2^-64."""
     bits = FIRST_PRECISION
     while True:
         values = formulas(exp_interval(numerator, denominator, bits))

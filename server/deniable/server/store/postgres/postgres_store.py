@@ -67,7 +67,7 @@ class PostgresTransaction:
         return is_sealed(self._connection, sequence, number)
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """In the order of keys, so that nodes never wait for each other in a circle."""
+        """Insert in the order of keys, so that nodes never deadlock."""
         new: set[UploadKey] = set()
         for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
             new |= {(*of, identifier) for identifier in self._keep(of, list(members))}
@@ -121,7 +121,7 @@ class PostgresStore(SqlStore):
             yield SqlSnapshot(connection)
 
     def delete_survey(self, sequence: int) -> None:
-        """Once no group is halfway that might count for it."""
+        """Delete a survey once no unfinished group commit can count reports for it."""
         with self._writing("delete a survey") as connection:
             lock(connection, GROUPS)
             self._lock(connection, "surveys")
@@ -156,7 +156,7 @@ class PostgresStore(SqlStore):
         return ()
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        """Once no group is halfway that has found a round open."""
+        """Seal a round once no unfinished group commit has found it open."""
         with self._writing("seal rounds") as connection:
             lock(connection, GROUPS)
             seal_rounds(connection, sequence, rounds)

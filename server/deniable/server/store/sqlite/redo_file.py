@@ -53,7 +53,7 @@ Key = tuple[str, int, bytes]  # and an envelope's id
 
 
 class RedoFile:
-    """For one thread at a time."""
+    """Redo file, for use by one thread at a time."""
 
     def __init__(self, file: Path) -> None:
         if places := damaged_sectors(file):

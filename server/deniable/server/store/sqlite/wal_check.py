@@ -155,7 +155,7 @@ class _Log:
         return own
 
     def near(self) -> Flags:
-        """The same, allowing for one damaged salt: in a frame of an older log both differ."""
+        """Return the same, tolerating one damaged salt: in a frame of an older log both differ."""
         near: Flags = (self._fields[:, 2:4] == self._salts).any(axis=1)
         return near
 

@@ -66,7 +66,7 @@ class GroupedDesign(Mechanism):
         return self.each.weight(own, answer) * self.shares[group] / ONE
 
     def rate(self, cell: int, answer: int) -> int:
-        """To within a unit."""
+        """Return the rate to within one unit."""
         if (group := cell - self.groups * self.each.cells) >= 0:
             return self.shares[group]
         group, own = divmod(cell, self.each.cells)

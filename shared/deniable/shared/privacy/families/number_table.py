@@ -126,7 +126,7 @@ class NumberTable(Mechanism):
         )
 
     def worst_ratio(self) -> tuple[int, int]:
-        """Every column against every other row: each column's largest entry by its smallest."""
+        """Return the worst ratio of two entries in one column: its largest to its smallest."""
         worst = (1, 1)
         for column in zip(*self.rows, strict=True):
             larger, smaller = max(column), min(column)

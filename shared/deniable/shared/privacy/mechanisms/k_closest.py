@@ -54,7 +54,7 @@ class KClosest(VectorDesign):
     def __init__(
         self, epsilon: Epsilon, dimension: int, codewords: int = 0, closest: int = 0
     ) -> None:
-        """Without the last two, those that come near the least error."""
+        """Without the last two arguments, choose values that come near the least error."""
         if not codewords:
             codewords, closest = _enough(epsilon, dimension)
         super().__init__(epsilon, dimension)
@@ -116,7 +116,7 @@ class KClosest(VectorDesign):
         return self.near, self.far
 
     def is_whole(self) -> bool:
-        """For every order of the codewords."""
+        """Return whether each row sums to one, for every order of the codewords."""
         others = self.codewords - self.closest
         return self.near * self.closest + self.far * others == ONE and 0 < self.far <= self.near
 
@@ -145,7 +145,7 @@ def _least_of(keys: Sequence[int], chosen: int) -> int:
 
 @lru_cache(maxsize=1)
 def _row(mechanism: KClosest, seed: int, answer: int) -> list[int]:
-    """For proofs by enumeration; nothing that a device answers comes here."""
+    """Return a row for proofs by enumeration; devices never call this."""
     return mechanism._weights(seed, mechanism.answer_at(answer)[0])
 
 

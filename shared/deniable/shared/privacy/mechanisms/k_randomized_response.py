@@ -39,9 +39,9 @@ class KRandomizedResponse(OneOption):
         self._mask = (1 << (options - 2).bit_length()) - 1
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """The same operations, on whole numbers of the same length, for a lie and for the truth.
+        """Run the same operations, on whole numbers of equal length, for a lie and for the truth.
 
-        Where others would compare, which a processor guesses, a carry or a borrow tells.
+        A carry or a borrow replaces each comparison, because processors predict comparisons.
         """
         roll = draw(64)
         other = (roll + self._beyond) // self.lie & self._mask  # of a lie: 0 .. options - 2

@@ -93,7 +93,7 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """The same operations on whole numbers, whatever the answer and the outcome."""
+        """Run the same operations on whole numbers, whatever the answer and the outcome."""
         k, d, size = self.options, self.chosen, self._drawn.size
         bytes_drawn = draw(8 * size).to_bytes(size, "little")
         roll, low, high, coin, *planes = self._drawn.unpack(bytes_drawn)

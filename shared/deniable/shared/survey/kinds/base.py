@@ -120,7 +120,7 @@ class Question(ABC):
 
     @property
     def shown_example(self) -> str:
-        """The same, as Python is written."""
+        """Return the same example as a Python literal."""
         return repr(self.example)
 
     @property

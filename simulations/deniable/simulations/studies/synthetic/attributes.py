@@ -60,7 +60,7 @@ class Attributes:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """For each pair, the positions of its three subsets."""
+        """Return, for each pair, the positions of its three subsets."""
         position = {s: n for n, s in enumerate(self.subsets)}
         return np.array(
             [[position[s[:1]], position[s[1:]], position[s]] for s in self.subsets if len(s) > 1]
