@@ -6,6 +6,7 @@ to decide whether reports can be accepted.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import zlib
@@ -32,6 +33,8 @@ SILENT = "the intake process is not running; it may be starting"
 MISSING_KEY = (
     "reports of {} are sealed to a key that this server lacks: deniable serve --sealing-key FILE"
 )
+
+log = logging.getLogger("deniable.server")
 
 
 class IntakeStatus(Struct, frozen=True, kw_only=True):
@@ -87,7 +90,10 @@ class StatusBoard:
 
         def run() -> None:
             while True:
-                self.write(status())
+                try:
+                    self.write(status())
+                except Exception:
+                    log.exception("the status of intake could not be written; trying again")
                 time.sleep(WRITE_SECONDS)
 
         threading.Thread(target=run, name="status", daemon=True).start()
