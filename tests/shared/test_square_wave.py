@@ -59,6 +59,6 @@ def test_nobody_has_it_without_naming_it(epsilon: str) -> None:
 def test_a_report_says_the_whole_window_not_its_middle() -> None:
     table = SquareWave(Epsilon("1"), 64)
     assert table.remainder
-    assert table.likeliest(40) == (40 - 2 * table.beside, 40)
+    assert table.likeliest(40) == (40 - 2 * table.half_width, 40)
     assert table.likeliest(3) == (0, 3)
     assert table.likeliest(table.symbols - 1) == (64, 64)

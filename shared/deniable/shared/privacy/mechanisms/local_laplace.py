@@ -109,7 +109,7 @@ def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:
     result = []
     for i, x in enumerate(vector):
         end = i in (0, last)
-        beside = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else 0)
-        middle = (x if end else (1 + r * r) * x) - r * beside
+        adjacent = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else 0)
+        middle = (x if end else (1 + r * r) * x) - r * adjacent
         result.append(middle / (1 - r * r) * ((1 + r) if end else (1 + r) / (1 - r)))
     return result

@@ -45,14 +45,14 @@ class SquareWave(NumberTable):
     chosen_by_itself = False  # for the mean others are better
 
     def __init__(self, epsilon: Epsilon, steps: int) -> None:
-        self.beside = self.side(epsilon, steps)
-        self.width = 2 * self.beside + 1
+        self.half_width = self.side(epsilon, steps)
+        self.width = 2 * self.half_width + 1
         super().__init__(epsilon, steps, steps + self.width)
         (self.far,) = ceil_units(*epsilon.ratio, self._far)
         self.near, self.remainder = divmod(ONE - steps * self.far, self.width)
 
     def _far(self, e: Interval) -> list[Interval]:
-        above_one = ONE + (2 * self.beside) ** 2
+        above_one = ONE + (2 * self.half_width) ** 2
         return [above_one / ((e * self.width + self.steps) * ONE)]
 
     @classmethod
@@ -71,7 +71,7 @@ class SquareWave(NumberTable):
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        half = (self.near,) * self.beside
+        half = (self.near,) * self.half_width
         window = (*half, self.near + self.remainder, *half)
         return tuple(
             (*(self.far,) * answer, *window, *(self.far,) * (self.steps - answer))
@@ -85,5 +85,6 @@ class SquareWave(NumberTable):
         constant = self.far * self.symbols * (self.symbols - 1) // 2
         slope = (self.near - self.far) * self.width + self.remainder
         return tuple(
-            Fraction(symbol * ONE - constant, slope) - self.beside for symbol in range(self.symbols)
+            Fraction(symbol * ONE - constant, slope) - self.half_width
+            for symbol in range(self.symbols)
         )
