@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from deniable.client import Client, Policy
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign
 from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json, run
+from tests.eventually import eventually
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 
@@ -31,6 +33,11 @@ def publish_over_http(folder: Path, name: str, key: str, url: str, token: str) -
     return requests.post(f"{url}/v1/surveys", json=body, headers=headers, timeout=5).status_code
 
 
+def is_listed(url: str, name: str) -> bool:
+    listed = requests.get(f"{url}/v1/surveys", timeout=5).json()["surveys"]
+    return any(json.loads(entry["document"])["survey"]["name"] == name for entry in listed)
+
+
 def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_path: Path) -> None:
     old, new = (public_hex(create_key(str(tmp_path / name))) for name in ("old", "new"))
     data = str(tmp_path / "data")
@@ -47,7 +54,10 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
             return client.answer(survey, crashed=True).status == "queued"
 
         def publishes(name: str, key: str) -> int:
-            return publish_over_http(tmp_path, name, key, server.dashboard, server.token)
+            status = publish_over_http(tmp_path, name, key, server.dashboard, server.token)
+            if status == 201:  # intake, another process, lists it within half a second
+                eventually(lambda: is_listed(server.url, name))
+            return status
 
         assert publishes("first", "old") == 201
         assert publishes("too-early", "new") == 403
